@@ -193,10 +193,75 @@ void recurrent(AtenCall& call) {
   }
 }
 
+// A list of floats as an attribute.
+format::OnnxAttribute floats_attribute(const char* name, const std::vector<double>& values) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kFloats;
+  out.floats.assign(values.begin(), values.end());
+  return out;
+}
+
+// onnx.{lstm,gru,rnn}: (x, w, r, b, sequence_lens, initial_h, [initial_c, p,] direction, activations, alpha, beta,
+// clip, flag), which have all that those of ONNX have.
+void onnx_recurrent(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kActivations[] = {{"affine", "Affine"},
+                                                                              {"elu", "Elu"},
+                                                                              {"hardsigmoid", "HardSigmoid"},
+                                                                              {"leakyrelu", "LeakyRelu"},
+                                                                              {"relu", "Relu"},
+                                                                              {"scaledtanh", "ScaledTanh"},
+                                                                              {"sigmoid", "Sigmoid"},
+                                                                              {"softplus", "Softplus"},
+                                                                              {"softsign", "Softsign"},
+                                                                              {"tanh", "Tanh"},
+                                                                              {"thresholdedrelu", "ThresholdedRelu"}};
+  const std::string name = call.name();
+  const bool is_lstm = name.starts_with("lstm"), is_gru = name.starts_with("gru");
+  const size_t at = is_lstm ? 8 : 6, states = is_lstm ? 2 : 1;
+  const auto hidden = call.meta(2).sizes.back().constant();
+  if (!hidden) call.refuse("has an open number of hidden values");
+  OnnxNames inputs = {call.tensor(0), call.tensor(1), call.tensor(2), call.optional_tensor(3)};
+  inputs.list.push_back(call.is_none(4) ? std::string() : call.cast(call.tensor(4), call.meta(4).dtype, DType::kS32));
+  for (size_t i = 5; i < at; ++i) inputs.list.push_back(call.optional_tensor(i));
+  while (inputs.list.back().empty()) inputs.list.pop_back();
+  OnnxAttributes attributes = {"hidden_size", *hidden, "direction", call.arg(at).as<std::string>().c_str()};
+  // Scalings are told of those activations alone that have some.
+  std::vector<std::string> activations;
+  std::vector<double> alpha, beta;
+  const Argument::List &alphas = call.arg(at + 2).list(), &betas = call.arg(at + 3).list();
+  std::string_view rest = call.arg(at + 1).as<std::string>();
+  for (size_t i = 0; !rest.empty(); ++i) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const auto* known = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                     [&](const auto& entry) { return entry.first == one; });
+    if (known == std::end(kActivations)) call.refuse("has the activation ", one);
+    activations.emplace_back(known->second);
+    const bool has_beta = one == "affine" || one == "scaledtanh" || one == "hardsigmoid";
+    if (has_beta || one == "leakyrelu" || one == "thresholdedrelu" || one == "elu")
+      alpha.push_back(alphas.at(i).number().value_or(0));
+    if (has_beta) beta.push_back(betas.at(i).number().value_or(0));
+  }
+  attributes.add("activations", activations);
+  if (!alpha.empty()) attributes.list.push_back(floats_attribute("activation_alpha", alpha));
+  if (!beta.empty()) attributes.list.push_back(floats_attribute("activation_beta", beta));
+  if (!call.is_none(at + 4)) attributes.add("clip", call.number(at + 4));
+  if (is_lstm && call.flag(at + 5)) attributes.add("input_forget", 1);
+  if (is_gru && call.flag(at + 5)) attributes.add("linear_before_reset", 1);
+  call.file().emit_many(is_lstm  ? "LSTM"
+                        : is_gru ? "GRU"
+                                 : "RNN",
+                        inputs, attributes, call.name_results(1 + states), call.node().meta.extra_of(kOnnxNode));
+}
+
 constexpr AtenExporter kControlExporters[] = {{"cond", cond},
+                                              {"gru.default", onnx_recurrent},
                                               {"gru.input", recurrent},
                                               {"loop", loop},
+                                              {"lstm.default", onnx_recurrent},
                                               {"lstm.input", recurrent},
+                                              {"rnn.default", onnx_recurrent},
                                               {"rnn_relu.input", recurrent},
                                               {"rnn_tanh.input", recurrent},
                                               {"while_loop", while_loop}};
