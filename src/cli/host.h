@@ -27,6 +27,11 @@ struct Host {
   // The bytes of memory that the machine has for this program, where somebody knows.
   virtual std::optional<uint64_t> machine_memory() { return std::nullopt; }
 
+  // Long work that can end early with what it has holds interrupts (Ctrl+C) meanwhile: the first is told of by
+  // is_interrupted() instead of ending the program, the second ends it. Where interrupts cannot be held, they end it.
+  virtual void hold_interrupts(bool /*hold*/) {}
+  virtual bool is_interrupted() { return false; }
+
   // What a command of the user's printed to its standard output, and how it ended.
   struct CommandResult {
     int status = 0;

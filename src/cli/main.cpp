@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,8 @@
 #include "cli/cli.h"
 
 namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
 
 class NativeHost final : public qdq::Host {
  public:
@@ -75,6 +78,13 @@ class NativeHost final : public qdq::Host {
     out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return out;
   }
+  void hold_interrupts(bool hold) override {
+    struct sigaction action{};
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    action.sa_handler = hold ? [](int) { interrupted = 1; } : SIG_DFL;
+    sigaction(SIGINT, &action, nullptr);
+  }
+  bool is_interrupted() override { return interrupted != 0; }
   double now_seconds() override {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   }

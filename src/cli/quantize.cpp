@@ -99,7 +99,8 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
 // The file that --report writes. Errors of the layers are measured on the first samples, for they cost two runs without
 // fused kernels: those of the calibration, if there are any, else those shown.
 std::string report_of(const QuantizeOptions& options, const Shown& shown, const Prepared& prepared,
-                      const Program& converted, Data* calibration, std::pair<uint64_t, uint64_t> bytes, Host& host) {
+                      const Program& converted, Data* calibration, const format::Json& recovery,
+                      std::pair<uint64_t, uint64_t> bytes, Host& host) {
   constexpr int64_t kSamples = 16;
   format::Json report = quantization_report(prepared, converted);
   report["made"] = made_by(options.command, host);
@@ -107,6 +108,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
+  if (recovery.contains("remedies")) report["remedies"] = recovery["remedies"];
   if (calibration) report["samples"] = calibration->num_samples();
   if (!shown.data) return report_html(report);
   report.update(evaluation_of(shown, converted, host));
@@ -227,7 +229,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (!options.observers.empty()) host.files.write(options.observers, format::bytes_of(observers));
   if (shown) {
     const std::string report = report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr,
-                                         {model.file_bytes, written.size()}, host);
+                                         recovery, {model.file_bytes, written.size()}, host);
     host.files.write(options.report, format::bytes_of(report));
   }
   written.write(host.files);

@@ -25,9 +25,9 @@ std::vector<Batch> all_batches(Data& data, Host& host) {
   return out;
 }
 
-Json apply_remedies(Recovery& recovery, bool tells, Host& host) {
+// Adds to `out` what each remedy brought.
+void apply_remedies(Recovery& recovery, bool tells, Host& host, Json& out) {
   if (tells) host.print("recovering accuracy (error of the outputs on the samples)\n");
-  Json out = Json::array();
   double began = host.now_seconds();
   while (const std::optional<RemedyResult> result = recovery.next()) {
     const double now = host.now_seconds();
@@ -47,8 +47,19 @@ Json apply_remedies(Recovery& recovery, bool tells, Host& host) {
     if (tells) host.print(line);
     began = now;
   }
-  return out;
 }
+
+// Interrupts are held while it lives.
+class HeldInterrupts {
+ public:
+  explicit HeldInterrupts(Host& host) : host_(host) { host_.hold_interrupts(true); }
+  ~HeldInterrupts() { host_.hold_interrupts(false); }
+  HeldInterrupts(const HeldInterrupts&) = delete;
+  HeldInterrupts& operator=(const HeldInterrupts&) = delete;
+
+ private:
+  Host& host_;
+};
 
 // What --target-agreement, --target-drop and --target-metric ask for.
 struct Target {
@@ -146,13 +157,23 @@ int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
 
 Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {
   const bool tells = !options.json && !host.is_quiet();
-  Recovery recovery(prepared, all_batches(data, host));
-  std::optional<Target> target;  // refused before the work begins
-  if (options.target_agreement || options.target_drop || options.target_metric)
-    target = target_of(options, recovery, data, prepared.program(), host);
   Json out = Json::object();
-  if (options.recover) out["remedies"] = apply_remedies(recovery, tells, host);
-  if (target) out["precision"] = reach_target(*target, recovery, tells, host);
+  if (options.recover) out["remedies"] = Json::array();
+  const HeldInterrupts held(host);
+  try {
+    Recovery recovery(prepared, all_batches(data, host), [&](const std::string&, double) {
+      QDQ_CHECK(!host.is_interrupted(), kCancelled, "the recovery of accuracy was interrupted");
+    });
+    std::optional<Target> target;  // refused before the work begins
+    if (options.target_agreement || options.target_drop || options.target_metric)
+      target = target_of(options, recovery, data, prepared.program(), host);
+    if (options.recover) apply_remedies(recovery, tells, host, out["remedies"]);
+    if (target) out["precision"] = reach_target(*target, recovery, tells, host);
+  } catch (const Error& error) {
+    if (error.code != ErrorCode::kCancelled) throw;
+    host.print_error(concat("qdq: warning: ", error.message, "; what was gained so far is kept\n"));
+    out["interrupted"] = true;
+  }
   return out;
 }
 

@@ -18,7 +18,8 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples);
 int64_t round_groups(Prepared& prepared, Data& data, Host& host);
 
 // Brings accuracy back on the samples, then leaves operators in float until the target is reached; prints what was done
-// and returns it: {"remedies": [...], "precision": {...}}, of which each is there if it was asked for.
+// and returns it: {"remedies": [...], "precision": {...}}, of which each is there if it was asked for. An interrupt
+// ends this: what the remedies that are done gained is kept, and "interrupted" is true.
 format::Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host);
 
 }  // namespace qdq

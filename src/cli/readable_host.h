@@ -21,6 +21,8 @@ class ReadableHost final : public Host {
   bool error_is_terminal() override { return host_.error_is_terminal(); }
   double now_seconds() override { return host_.now_seconds(); }
   std::optional<uint64_t> machine_memory() override { return host_.machine_memory(); }
+  void hold_interrupts(bool hold) override { host_.hold_interrupts(hold); }
+  bool is_interrupted() override { return host_.is_interrupted(); }
   CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz) override {
     return host_.run_on_outputs(command, npz);
   }

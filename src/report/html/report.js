@@ -2,6 +2,7 @@
 import { observerGallery } from "./charts.js";
 import { cards, h, row, scrollTable } from "./dom.js";
 import { graphView } from "./graph-view.js";
+import { remedyTable } from "./remedies-view.js";
 import { errorTable, leftInFloat, madeOf, operatorCell } from "./result-view.js";
 import { outcomeCell, predictionCards, summaryOf, warningsOf } from "./result-view.js";
 
@@ -26,6 +27,12 @@ main.append(
   leftInFloat(report.left ?? []) || "",
 );
 
+if (report.remedies?.length)
+  section(
+    "Accuracy that came back",
+    "Signal to quantization noise of the outputs on the samples of the calibration; what did not help was not kept.",
+    remedyTable(report.remedies),
+  );
 const graph = graphView();
 if (report.errors?.length)
   section(

@@ -23,11 +23,51 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
     EXPECT_NE(host.out.find(concat("\n  ", remedy, " ")), std::string::npos) << host.out;
   EXPECT_NE(host.out.find(" dB, "), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  for (const bool recovers : {false, true}) {
+    ASSERT_EQ(run(quantize(recovers ? std::vector<std::string>{"--recover", "--report", "r.html"}
+                                    : std::vector<std::string>{"--report", "r.html"})),
+              0)
+        << host.err;
+    const std::string report(format::text_of(host.contents["r.html"]));
+    EXPECT_EQ(report.find("\"remedy\":\"bias correction\"") != std::string::npos, recovers);
+  }
   // Without samples there is nothing to judge by.
   EXPECT_NE(run({"quantize", "model.pt2", "--dynamic", "--recover", "-o", "out.pt2"}), 0);
   EXPECT_NE(host.err.find("--recover needs samples"), std::string::npos) << host.err;
   ASSERT_EQ(run(quantize({"--dynamic", "--recover"})), 0) << host.err;
   EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
+}
+
+TEST_F(CliTest, KeepsWhatWasRecoveredBeforeAnInterrupt) {
+  const auto recover = [&](int64_t interrupt) {
+    host.questions = 0;
+    host.interrupt = interrupt;
+    EXPECT_EQ(run(quantize({"--recover", "--target-agreement", "100", "--json"})), 0) << host.err;
+    EXPECT_FALSE(host.held);
+    return format::parse_json(host.out, "--json")["recovery"];
+  };
+  constexpr int64_t kNever = int64_t{1} << 40;
+  const format::Json whole = recover(kNever);
+  EXPECT_FALSE(whole.contains("interrupted"));
+  EXPECT_EQ(host.err.find("interrupted"), std::string::npos) << host.err;
+  const size_t remedies = whole["remedies"].size();
+  const int64_t questions = host.questions;
+  ASSERT_GT(questions, 20);
+
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  const auto plain = host.contents["out.pt2"];
+  EXPECT_TRUE(recover(0)["remedies"].empty());
+  EXPECT_NE(host.err.find("interrupted; what was gained so far is kept"), std::string::npos) << host.err;
+  EXPECT_EQ(host.contents["out.pt2"], plain);
+
+  const format::Json part = recover(questions / 2);
+  EXPECT_EQ(part["interrupted"], true);
+  EXPECT_FALSE(part.contains("precision"));
+  ASSERT_GT(part["remedies"].size(), 0U);
+  ASSERT_LT(part["remedies"].size(), remedies + 1);
+  for (size_t i = 0; i < part["remedies"].size(); ++i)
+    EXPECT_EQ(part["remedies"][i]["after"], whole["remedies"][i]["after"]);
+  load_pt2(host.contents["out.pt2"]);
 }
 
 TEST_F(CliTest, GivesWeightsFewerBits) {

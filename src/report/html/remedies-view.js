@@ -1,0 +1,35 @@
+// What each remedy brought, as steps from the first error of the outputs to the last.
+import { h, row, scrollTable } from "./dom.js";
+
+/**
+ * A row for each remedy that was tried: its part of the way is a bar that begins where the one before it ended.
+ * @param {readonly import("qdq").RemedyResult[]} remedies
+ */
+export function remedyTable(remedies) {
+  const ends = remedies.flatMap(({ before, after }) => [before, after]);
+  const low = Math.min(...ends);
+  const whole = Math.max(...ends) - low || 1;
+  /** @param {number} decibels */
+  const share = (decibels) => (100 * (decibels - low)) / whole;
+  /** @param {import("qdq").RemedyResult} result */
+  const bar = ({ before, after }) => {
+    const [from, to] = [share(Math.min(before, after)), share(Math.max(before, after))];
+    const step = h("span", {});
+    step.style.marginLeft = `${from}%`;
+    step.style.width = `${to - from}%`;
+    return h("div", { class: "step" }, step);
+  };
+  return scrollTable(
+    "remedies",
+    ["Remedy", "Before", "After", "As a step", "Places"],
+    remedies.map((result) =>
+      row(
+        result.remedy,
+        { class: "n", content: `${result.before.toFixed(1)} dB` },
+        { class: "n", content: result.changes > 0 ? `${result.after.toFixed(1)} dB` : "no gain" },
+        bar(result),
+        { class: "n", content: result.changes > 0 ? String(result.changes) : "–" },
+      ),
+    ),
+  );
+}
