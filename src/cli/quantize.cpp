@@ -153,6 +153,140 @@ std::string verdicts_line(const Program& converted, const RuntimeProfile& profil
   return out;
 }
 
+void warn(const std::string& message, Host& host) { host.print_error(concat("qdq: warning: ", message, "\n")); }
+
+Model open_float(const QuantizeOptions& options, Host& host) {
+  Model model = load_model(options.model, host.files, false, options.fixed);
+  try {
+    check_ops(*model.program.graph);
+  } catch (const Error& error) {
+    if (!options.report.empty()) throw;  // a report runs both models
+    warn(concat(error.message, "; they and what stands behind them stay as they are"), host);
+  }
+  if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
+    warn("the model was not exported in training mode; --allow-training-mode does nothing", host);
+  return model;
+}
+
+// What --calibrate names: samples, what others saw of samples, or nothing.
+struct Calibration {
+  std::unique_ptr<Data> data;  // the samples; null: there are none
+  format::Json statistics;     // null: none
+  bool is_state = false;       // that merges exactly, rather than the file of --observers
+  std::string text;            // of the state
+  bool needs_data = false;     // whether the prepared program takes ranges of samples
+  double began = 0, ended = 0;
+  int64_t rounded = 0;    // layers, of --gptq
+  format::Json recovery;  // null: none
+  bool uses_data() const { return data && needs_data; }
+};
+
+Calibration open_statistics(const QuantizeOptions& options, Host& host) {
+  Calibration out;
+  if (!options.data.ends_with(".json")) return out;
+  out.text = format::text_of(host.files.read(options.data));
+  out.statistics = format::parse_json(out.text, options.data);
+  out.is_state = is_state(out.statistics);
+  return out;
+}
+
+// Shows the prepared program the samples, or what others saw of samples, and lets it recover by them.
+void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& calibration, Host& host) {
+  if (calibration.is_state) load_state(prepared, parse_state(calibration.text, options.data), options.data);
+  else if (!calibration.statistics.is_null()) load_observers(prepared, calibration.statistics, options.data);
+  const bool needs_data = calibration.needs_data = prepared.needs_data();
+  const auto& data = calibration.data;
+  QDQ_CHECK(data || !needs_data, kInvalidArgument,
+            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
+            "images), or quantize dynamically");
+  const bool wanted = wants_recovery(options, data != nullptr);
+  if (wanted && !needs_data)
+    warn(concat(recovery_word(options), " does nothing: this recipe takes no ranges from samples in this model"), host);
+  if (calibration.uses_data()) {
+    calibrate(prepared, *data, host);
+    for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
+  }
+  QDQ_CHECK(!options.gptq || data, kInvalidArgument, "--gptq rounds weights by samples; give some by --calibrate");
+  if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
+  if (options.gptq && calibration.rounded == 0)
+    warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
+  if (wanted && needs_data) calibration.recovery = recover_accuracy(options, prepared, *data, host);
+  if (calibration.uses_data())
+    for (const std::string& warning : lost_outputs(prepared, data->batch(0))) warn(warning, host);
+}
+
+std::string calibration_text(const Calibration& calibration) {
+  std::string out;
+  const auto& data = calibration.data;
+  if (calibration.rounded != 0)
+    out += concat("  weights rounded   by ", data->num_samples(), " samples in ", calibration.rounded,
+                  calibration.rounded == 1 ? " layer\n" : " layers\n");
+  else if (data && !calibration.needs_data) out += "  not calibrated: the recipe needs no samples\n";
+  if (calibration.uses_data())
+    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
+                  human_seconds(calibration.ended - calibration.began), "\n");
+  return out;
+}
+
+std::string size_text(uint64_t before, uint64_t after) {
+  const double ratio = static_cast<double>(before) / static_cast<double>(after);
+  char change[48];
+  std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");
+  return concat("  size              ", human_bytes(before), " -> ", human_bytes(after), " (", change, ")\n");
+}
+
+// What is printed at the end; `profile` is null without --for.
+void print_quantized(const QuantizeOptions& options, const Prepared& prepared, const Program& converted,
+                     const Calibration& calibration, const RuntimeProfile* profile, std::pair<uint64_t, uint64_t> bytes,
+                     double began, Host& host) {
+  std::string out = concat("wrote ", options.output, "\n", calibration_text(calibration));
+  // Integers spelled out no longer tell which layers they belong to.
+  std::optional<Program> plain;
+  if (options.use_reference_representation) plain = convert_pt2e(prepared);
+  const auto left = left_in_float(prepared, plain ? *plain : converted);
+  const int64_t layers = count_layers(prepared, plain ? *plain : converted);
+  out += layers_text(layers, left);
+  if (profile) out += verdicts_line(converted, *profile);
+  const double seconds = host.now_seconds() - began;
+  out += concat(size_text(bytes.first, bytes.second), "  time              ", human_seconds(seconds), "\n");
+  format::Json fields = {{"output", options.output},
+                         {"bytes", {{"before", bytes.first}, {"after", bytes.second}}},
+                         {"layers", {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}}},
+                         {"left", format::Json::array()},
+                         {"seconds", seconds}};
+  for (const LeftInFloat& node : left)
+    fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
+  const auto& data = calibration.data;
+  if (calibration.uses_data())
+    fields["calibration"] = {{"samples", data->num_samples()},
+                             {"batches", data->num_batches()},
+                             {"seconds", calibration.ended - calibration.began}};
+  if (options.gptq) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
+  if (!calibration.recovery.is_null()) fields["recovery"] = calibration.recovery;
+  print_summary(out, fields, options.json, host);
+}
+
+void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>& options) {
+  verb.add_flag("--recover", options->recover,
+                "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
+  auto* agreement = verb.add_option("--target-agreement", options->target_agreement,
+                                    "leave operators in float until so many % of the samples of --calibrate get the "
+                                    "float model's answer")
+                        ->type_name("PERCENT");
+  verb.add_option("--target-drop", options->target_drop,
+                  "the same until top-1 on the --labels of these samples is at most so many points below float's")
+      ->excludes(agreement)
+      ->type_name("POINTS");
+  CLI::Option* metric = add_metric_option(verb, options->metric);
+  CLI::Option* target = verb.add_option("--target-metric", options->target_metric,
+                                        "the same until --metric gives this number or more for these samples")
+                            ->excludes(agreement)
+                            ->excludes("--target-drop")
+                            ->needs(metric)
+                            ->type_name("NUMBER");
+  metric->needs(target);
+}
+
 }  // namespace
 
 void quantize(const QuantizeOptions& options, Host& host) {
@@ -163,114 +297,45 @@ void quantize(const QuantizeOptions& options, Host& host) {
   check_model_output(options.output, options.model, host);
   for (const std::string& output : {options.observers, options.report}) check_output(output, host);
   check_preprocess(options.data_options, {options.data, options.test});
-  Model model = load_model(options.model, host.files, false, options.fixed);
-  try {
-    check_ops(*model.program.graph);
-  } catch (const Error& error) {
-    if (!options.report.empty()) throw;  // a report runs both models
-    host.print_error(concat("qdq: warning: ", error.message, "; they and what stands behind them stay as they are\n"));
-  }
-  if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
-    host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
-  const bool from_statistics = options.data.ends_with(".json");
-  const auto read = from_statistics ? host.files.read(options.data) : format::Bytes();
-  const format::Json statistics =
-      from_statistics ? format::parse_json(format::text_of(read), options.data) : format::Json();
-  const bool from_state = is_state(statistics);
+  Model model = open_float(options, host);
+  Calibration calibration = open_statistics(options, host);
   const format::Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
-      open_recipe(from_state ? mergeable_recipe(recipe) : recipe, options.quantizer);
-  const bool from_samples = !options.data.empty() && !from_statistics;
-  const std::unique_ptr<Data> data =
-      from_samples ? open_data(options.data, model.program, options.data_options, host.files) : nullptr;
+      open_recipe(calibration.is_state ? mergeable_recipe(recipe) : recipe, options.quantizer);
+  if (!options.data.empty() && calibration.statistics.is_null())
+    calibration.data = open_data(options.data, model.program, options.data_options, host.files);
 
   const std::unique_ptr<OpBackend> backend = backend_of(options.backend);
   const std::unique_ptr<OpBackend> portable = make_simd_ops();
   std::optional<Shown> shown;
-  if (!options.report.empty()) shown = open_shown(options, model.program, data.get(), host);
+  if (!options.report.empty()) shown = open_shown(options, model.program, calibration.data.get(), host);
   std::vector<OpBackend*> backends;
   if (backend) backends.push_back(backend.get());
   backends.push_back(portable.get());
   Prepared prepared = options.quantizer.qat ? prepare_qat_pt2e(std::move(model.program), *quantizer, backends)
                                             : prepare_pt2e(std::move(model.program), *quantizer, backends);
   if (options.quantizer.qat) move_exported_model_to_eval(prepared);
-  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
-  const double prepared_at = host.now_seconds();
-  if (from_state) load_state(prepared, parse_state(format::text_of(read), options.data), options.data);
-  else if (from_statistics) load_observers(prepared, statistics, options.data);
-  const bool needs_data = prepared.needs_data();
-  QDQ_CHECK(data || !needs_data, kInvalidArgument,
-            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
-            "images), or quantize dynamically");
-  const bool wanted = wants_recovery(options, data != nullptr), recovers = wanted && needs_data;
-  if (wanted && !recovers)
-    host.print_error(concat("qdq: warning: ", recovery_word(options),
-                            " does nothing: this recipe takes no ranges from samples in this model\n"));
-  if (data && needs_data) {
-    calibrate(prepared, *data, host);
-    for (const std::string& doubt : doubts_about_calibration(prepared))
-      host.print_error(concat("qdq: warning: ", doubt, "\n"));
-  }
-  QDQ_CHECK(!options.gptq || data, kInvalidArgument, "--gptq rounds weights by samples; give some by --calibrate");
-  const int64_t rounded = options.gptq ? round_groups(prepared, *data, host) : 0;
-  if (options.gptq && rounded == 0)
-    host.print_error("qdq: warning: --gptq does nothing: no linear layer has a weight in groups; see --group-size\n");
-  format::Json recovery;
-  if (recovers) recovery = recover_accuracy(options, prepared, *data, host);
-  if (data && needs_data)
-    for (const std::string& warning : lost_outputs(prepared, data->batch(0)))
-      host.print_error(concat("qdq: warning: ", warning, "\n"));
-  const double calibrated = host.now_seconds();
+  for (const std::string& warning : prepared.warnings()) warn(warning, host);
+  calibration.began = host.now_seconds();
+  observe(options, prepared, calibration, host);
+  calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
   const ModelFiles written = save_program(converted, options.output, onnx);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 
   if (!options.observers.empty()) host.files.write(options.observers, format::bytes_of(observers));
+  const std::pair<uint64_t, uint64_t> bytes(model.file_bytes, written.size());
   if (shown) {
-    const std::string report = report_of(options, *shown, prepared, converted, needs_data ? data.get() : nullptr,
-                                         recovery, {model.file_bytes, written.size()}, host);
+    Data* samples = calibration.needs_data ? calibration.data.get() : nullptr;
+    const std::string report =
+        report_of(options, *shown, prepared, converted, samples, calibration.recovery, bytes, host);
     host.files.write(options.report, format::bytes_of(report));
   }
   written.write(host.files);
   const bool can_saturate = profile == nullptr || profile->saturates || !options.output.ends_with(".onnx");
-  if (!written.warning.empty() && can_saturate) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
-
-  std::string out = concat("wrote ", options.output, "\n");
-  if (rounded != 0)
-    out += concat("  weights rounded   by ", data->num_samples(), " samples in ", rounded,
-                  rounded == 1 ? " layer\n" : " layers\n");
-  else if (data && !needs_data) out += "  not calibrated: the recipe needs no samples\n";
-  if (data && needs_data)
-    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
-                  human_seconds(calibrated - prepared_at), "\n");
-  // Integers spelled out no longer tell which layers they belong to.
-  std::optional<Program> plain;
-  if (options.use_reference_representation) plain = convert_pt2e(prepared);
-  const auto left = left_in_float(prepared, plain ? *plain : converted);
-  const int64_t layers = count_layers(prepared, plain ? *plain : converted);
-  out += layers_text(layers, left);
-  if (profile) out += verdicts_line(converted, *profile);
-  const double ratio = static_cast<double>(model.file_bytes) / static_cast<double>(written.size());
-  char change[48];
-  std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");
-  out += concat("  size              ", human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), " (",
-                change, ")\n");
-  const double seconds = host.now_seconds() - began;
-  out += concat("  time              ", human_seconds(seconds), "\n");
-  format::Json fields = {{"output", options.output},
-                         {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}},
-                         {"layers", {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}}},
-                         {"left", format::Json::array()},
-                         {"seconds", seconds}};
-  for (const LeftInFloat& node : left)
-    fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
-  if (data && needs_data)
-    fields["calibration"] = {
-        {"samples", data->num_samples()}, {"batches", data->num_batches()}, {"seconds", calibrated - prepared_at}};
-  if (options.gptq) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", rounded}};
-  if (recovers) fields["recovery"] = recovery;
-  print_summary(out, fields, options.json, host);
+  if (!written.warning.empty() && can_saturate) warn(written.warning, host);
+  print_quantized(options, prepared, converted, calibration, profile, bytes, began, host);
 }
 
 void add_quantize(CommandLine& line) {
@@ -313,24 +378,7 @@ void add_quantize(CommandLine& line) {
                  "spell out the integer arithmetic in the graph");
   verb->add_flag("--no-fold-quantize", options->no_fold_quantize,
                  "keep float weights with a quantize operator behind them");
-  verb->add_flag("--recover", options->recover,
-                 "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
-  auto* agreement = verb->add_option("--target-agreement", options->target_agreement,
-                                     "leave operators in float until so many % of the samples of --calibrate get the "
-                                     "float model's answer")
-                        ->type_name("PERCENT");
-  verb->add_option("--target-drop", options->target_drop,
-                   "the same until top-1 on the --labels of these samples is at most so many points below float's")
-      ->excludes(agreement)
-      ->type_name("POINTS");
-  CLI::Option* metric = add_metric_option(*verb, options->metric);
-  CLI::Option* target = verb->add_option("--target-metric", options->target_metric,
-                                         "the same until --metric gives this number or more for these samples")
-                            ->excludes(agreement)
-                            ->excludes("--target-drop")
-                            ->needs(metric)
-                            ->type_name("NUMBER");
-  metric->needs(target);
+  add_recovery_options(*verb, options);
   verb->add_flag("--gptq", options->gptq,
                  "round weights in groups (--group-size) by what the layers make of the samples");
   verb->add_option("--backend", options->backend,

@@ -155,6 +155,117 @@ std::string loss_text(double loss) {
   return text;
 }
 
+// Where a training begins: anew behind a calibration, or where the checkpoint `identity` left it.
+TrainingPlace begin(const TrainOptions& options, const std::string& identity, Prepared& prepared, Trainer& trainer,
+                    TrainingSamples& samples, Host& host) {
+  if (!options.checkpoint.empty())
+    if (std::optional<TrainingPlace> left_at = load_checkpoint(options.checkpoint, identity, trainer, host.files)) {
+      samples.set_order(left_at->order);
+      if (!host.is_quiet())
+        host.print_error(concat("going on from ", options.checkpoint, ": epoch ", left_at->epoch + 1, ", batch ",
+                                left_at->batch + 1, "\n"));
+      return *std::move(left_at);
+    }
+  TrainingPlace place;
+  place.shuffle = static_cast<uint64_t>(options.seed);
+  samples.shuffle(place.shuffle);
+  calibrate(prepared, samples, host);
+  if (options.lsq) enable_param_learning(prepared);
+  move_exported_model_to_train(prepared);
+  return place;
+}
+
+// Trains from `place` to the last epoch, with a checkpoint where the options want one.
+void train_on(const TrainOptions& options, const std::string& identity, Prepared& prepared, Trainer& trainer,
+              TrainingSamples& samples, const Augmenter& augmenter, std::optional<Teacher>& teacher,
+              TrainingPlace& place, Host& host) {
+  const auto keep_place = [&] {
+    if (options.checkpoint.empty()) return;
+    place.order = samples.order();
+    save_checkpoint(options.checkpoint, identity, trainer, place, host.files);
+  };
+  // In the last third ranges and statistics stay, so that the weights settle for those that the int8 model will have.
+  const int64_t frozen_from = options.epochs - options.epochs / 3, batches = samples.num_batches();
+  while (place.epoch < options.epochs) {
+    if (place.batch == 0) {
+      if (place.epoch == frozen_from) enable_observer(prepared, false);
+      if (place.epoch == std::min(frozen_from, options.bn_epochs)) move_exported_model_to_eval(prepared);
+      samples.shuffle(place.shuffle);
+    }
+    Progress progress(host, concat("epoch ", place.epoch + 1, " of ", options.epochs), batches - place.batch,
+                      "batches");
+    while (place.batch < batches) {
+      const TrainingSamples::Batch batch = samples.batch(place.batch);
+      const std::vector<Tensor> inputs = augmenter(batch, place.epoch);
+      place.loss += trainer.step(inputs, batch.target, teacher ? teacher->output(inputs) : Tensor());
+      ++place.batch;
+      if (options.checkpoint_steps > 0 && place.batch < batches &&
+          trainer.num_updates() % options.checkpoint_steps == 0)
+        keep_place();
+      progress.advance();
+    }
+    place.epoch_losses.push_back(place.loss / static_cast<double>(batches));
+    place.batch = 0;
+    place.loss = 0;
+    ++place.epoch;
+    keep_place();
+  }
+}
+
+void print_trained(const TrainOptions& options, const std::vector<double>& epoch_losses, double lr, int64_t samples,
+                   int64_t layers, int64_t quantized, std::pair<uint64_t, uint64_t> bytes, double seconds, Host& host) {
+  std::string out;
+  for (size_t epoch = 0; epoch < epoch_losses.size(); ++epoch)
+    out += concat("  epoch ", epoch + 1, "  loss ", loss_text(epoch_losses[epoch]), "\n");
+  char rate[32];
+  std::snprintf(rate, sizeof rate, "%.2g", lr);
+  const std::string text =
+      concat("wrote ", options.output, "\n  trained on ", samples, " samples\n", out, "  learning rate     ", rate,
+             "\n  layers quantized  ", quantized, " of ", layers, "\n  size              ", human_bytes(bytes.first),
+             " -> ", human_bytes(bytes.second), "\n  time              ", human_seconds(seconds), "\n");
+  Json losses = Json::array();
+  for (const double loss : epoch_losses) losses.push_back(format::json_of_number(loss));
+  print_summary(text,
+                {{"output", options.output},
+                 {"bytes", {{"before", bytes.first}, {"after", bytes.second}}},
+                 {"layers", {{"total", layers}, {"quantized", quantized}}},
+                 {"samples", samples},
+                 {"losses", losses},
+                 {"lr", lr},
+                 {"seconds", seconds}},
+                options.json, host);
+}
+
+// What training_options makes TrainingOptions of.
+void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& options) {
+  verb.add_option("--loss", options->loss, "cross_entropy (default), or mse, which wants --distill 1")
+      ->type_name("NAME");
+  verb.add_option("--optimizer", options->optimizer, "adam (default), adamw or sgd")->type_name("NAME");
+  verb.add_option("--lr", options->lr,
+                  "the learning rate at the start (by the number of batches: 1e-5 to 3e-4, of sgd three times that)")
+      ->type_name("R");
+  verb.add_option("--schedule", options->schedule,
+                  "how the learning rate changes: cosine (default; down to 0), step or constant")
+      ->type_name("NAME");
+  verb.add_option("--step-epochs", options->step_epochs, "of step: after how many epochs the rate changes (1)")
+      ->type_name("N")
+      ->check(whole_number(1));
+  verb.add_option("--gamma", options->gamma, "of step: what the rate is multiplied by (0.1)")->type_name("R");
+  verb.add_option("--warmup-steps", options->warmup_steps, "the first batches, in which the rate grows evenly (0)")
+      ->type_name("N");
+  verb.add_option("--momentum", options->momentum, "of sgd (0.9)")->type_name("R");
+  verb.add_option("--weight-decay", options->weight_decay,
+                  "what of each parameter is added to its gradient, or of adamw taken from it (0)")
+      ->type_name("R");
+  verb.add_option("--distill", options->distillation,
+                  "the share of the loss that is the distance to the float model's output (0); 1: needs no labels")
+      ->type_name("SHARE");
+  verb.add_option("--temperature", options->temperature, "what both outputs are divided by for --distill (1)")
+      ->type_name("R");
+  verb.add_flag("--lsq", options->lsq, "learn scales and zero points with the weights (LSQ)");
+  verb.add_option("--lsq-lr", options->lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")->type_name("R");
+}
+
 }  // namespace
 
 void train(const TrainOptions& options, Host& host) {
@@ -166,7 +277,7 @@ void train(const TrainOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data});
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for
   Model model = load_model(options.model, host.files);
-  const Augmenter augmented(options, host);
+  const Augmenter augmenter(options, host);
   const Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(recipe, options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
@@ -181,87 +292,19 @@ void train(const TrainOptions& options, Host& host) {
   TrainingSamples samples(*data, labels, host);
   const TrainingOptions training = training_options(options, samples.num_batches());
   Trainer trainer(prepared, training);
-  TrainingPlace place;
-  place.shuffle = static_cast<uint64_t>(options.seed);
-  std::string identity;
-  std::optional<TrainingPlace> left_at;
-  if (!options.checkpoint.empty()) {
-    identity = identity_of(options, training, recipe, samples, host);
-    left_at = load_checkpoint(options.checkpoint, identity, trainer, host.files);
-  }
-  if (left_at) {
-    place = *left_at;
-    samples.set_order(place.order);
-    if (!host.is_quiet())
-      host.print_error(
-          concat("going on from ", options.checkpoint, ": epoch ", place.epoch + 1, ", batch ", place.batch + 1, "\n"));
-  } else {
-    samples.shuffle(place.shuffle);
-    calibrate(prepared, samples, host);
-    if (options.lsq) enable_param_learning(prepared);
-    move_exported_model_to_train(prepared);
-  }
-  const auto keep_place = [&] {
-    if (options.checkpoint.empty()) return;
-    place.order = samples.order();
-    save_checkpoint(options.checkpoint, identity, trainer, place, host.files);
-  };
+  const std::string identity = options.checkpoint.empty() ? "" : identity_of(options, training, recipe, samples, host);
+  TrainingPlace place = begin(options, identity, prepared, trainer, samples, host);
+  train_on(options, identity, prepared, trainer, samples, augmenter, teacher, place, host);
 
-  // In the last third ranges and statistics stay, so that the weights settle for those that the int8 model will have.
-  const int64_t frozen_from = options.epochs - options.epochs / 3, batches = samples.num_batches();
-  while (place.epoch < options.epochs) {
-    if (place.batch == 0) {
-      if (place.epoch == frozen_from) enable_observer(prepared, false);
-      if (place.epoch == std::min(frozen_from, options.bn_epochs)) move_exported_model_to_eval(prepared);
-      samples.shuffle(place.shuffle);
-    }
-    Progress progress(host, concat("epoch ", place.epoch + 1, " of ", options.epochs), batches - place.batch,
-                      "batches");
-    while (place.batch < batches) {
-      const TrainingSamples::Batch batch = samples.batch(place.batch);
-      const std::vector<Tensor> inputs = augmented(batch, place.epoch);
-      place.loss += trainer.step(inputs, batch.target, teacher ? teacher->output(inputs) : Tensor());
-      ++place.batch;
-      if (options.checkpoint_steps > 0 && place.batch < batches &&
-          trainer.num_updates() % options.checkpoint_steps == 0)
-        keep_place();
-      progress.advance();
-    }
-    place.epoch_losses.push_back(place.loss / static_cast<double>(batches));
-    place.batch = 0;
-    place.loss = 0;
-    ++place.epoch;
-    keep_place();
-  }
-  std::string out;
-  for (size_t epoch = 0; epoch < place.epoch_losses.size(); ++epoch)
-    out += concat("  epoch ", epoch + 1, "  loss ", loss_text(place.epoch_losses[epoch]), "\n");
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
   const ModelFiles written = save_program(converted, options.output, options.onnx);
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
-  const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
   const int64_t layers = count_layers(prepared, converted);
-  char rate[32];
-  std::snprintf(rate, sizeof rate, "%.2g", training.optimizer.lr);
-  const double seconds = host.now_seconds() - began;
-  const int64_t quantized = layers - static_cast<int64_t>(left.size());
-  const std::string text = concat("wrote ", options.output, "\n  trained on ", data->num_samples(), " samples\n", out,
-                                  "  learning rate     ", rate, "\n  layers quantized  ", quantized, " of ", layers,
-                                  "\n  size              ", human_bytes(model.file_bytes), " -> ",
-                                  human_bytes(written.size()), "\n  time              ", human_seconds(seconds), "\n");
-  Json losses = Json::array();
-  for (const double loss : place.epoch_losses) losses.push_back(format::json_of_number(loss));
-  print_summary(text,
-                {{"output", options.output},
-                 {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}},
-                 {"layers", {{"total", layers}, {"quantized", quantized}}},
-                 {"samples", data->num_samples()},
-                 {"losses", losses},
-                 {"lr", training.optimizer.lr},
-                 {"seconds", seconds}},
-                options.json, host);
+  const int64_t quantized = layers - static_cast<int64_t>(left_in_float(prepared, converted).size());
+  print_trained(options, place.epoch_losses, training.optimizer.lr, data->num_samples(), layers, quantized,
+                {model.file_bytes, written.size()}, host.now_seconds() - began, host);
 }
 
 void add_train(CommandLine& line) {
@@ -287,33 +330,7 @@ void add_train(CommandLine& line) {
           "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
       ->type_name("N")
       ->check(whole_number(0));
-  verb->add_option("--loss", options->loss, "cross_entropy (default), or mse, which wants --distill 1")
-      ->type_name("NAME");
-  verb->add_option("--optimizer", options->optimizer, "adam (default), adamw or sgd")->type_name("NAME");
-  verb->add_option("--lr", options->lr,
-                   "the learning rate at the start (by the number of batches: 1e-5 to 3e-4, of sgd three times that)")
-      ->type_name("R");
-  verb->add_option("--schedule", options->schedule,
-                   "how the learning rate changes: cosine (default; down to 0), step or constant")
-      ->type_name("NAME");
-  verb->add_option("--step-epochs", options->step_epochs, "of step: after how many epochs the rate changes (1)")
-      ->type_name("N")
-      ->check(whole_number(1));
-  verb->add_option("--gamma", options->gamma, "of step: what the rate is multiplied by (0.1)")->type_name("R");
-  verb->add_option("--warmup-steps", options->warmup_steps, "the first batches, in which the rate grows evenly (0)")
-      ->type_name("N");
-  verb->add_option("--momentum", options->momentum, "of sgd (0.9)")->type_name("R");
-  verb->add_option("--weight-decay", options->weight_decay,
-                   "what of each parameter is added to its gradient, or of adamw taken from it (0)")
-      ->type_name("R");
-  verb->add_option("--distill", options->distillation,
-                   "the share of the loss that is the distance to the float model's output (0); 1: needs no labels")
-      ->type_name("SHARE");
-  verb->add_option("--temperature", options->temperature, "what both outputs are divided by for --distill (1)")
-      ->type_name("R");
-  verb->add_flag("--lsq", options->lsq, "learn scales and zero points with the weights (LSQ)");
-  verb->add_option("--lsq-lr", options->lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")
-      ->type_name("R");
+  add_optimizer_options(*verb, options);
   verb->add_option("--augment", options->augment,
                    "changes images at random in each epoch, as {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2} says")
       ->type_name("FILE.json");

@@ -156,97 +156,119 @@ ByteSpan external_bytes(const std::string& tensor, const ExternalBytes& place, u
   return bytes.subspan(static_cast<size_t>(place.offset), static_cast<size_t>(wanted));
 }
 
-OnnxNamedTensor read_tensor(Message message) {
-  OnnxNamedTensor out;
+// What a TensorProto's fields say, before its numbers are made of them.
+struct TensorFields {
+  std::string name;
   Shape sizes;
-  int64_t type = 0, location = 0;
+  int64_t type = 0, location = 0, numel = 0;
   std::optional<protozero::data_view> raw;
   Bytes floats, doubles;
   std::vector<int64_t> integers;
   std::vector<std::string> strings;
   ExternalBytes place;
+
+  void check_count(uint64_t found, uint64_t size, std::string_view unit) const {
+    const uint64_t wanted = static_cast<uint64_t>(numel) * size;
+    QDQ_CHECK(found == wanted, kBadFile, "the tensor ", name, " of the ONNX file has ", found, unit, ", its shape ",
+              to_string(sizes), " wants ", wanted);
+  }
+};
+
+TensorFields read_tensor_fields(Message& message) {
+  TensorFields out;
   while (message.next()) switch (message.field()) {
-      case 1: message.append_integers(sizes); break;
-      case 2: type = message.integer(); break;
-      case 4: message.append_fixed(floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
+      case 1: message.append_integers(out.sizes); break;
+      case 2: out.type = message.integer(); break;
+      case 4: message.append_fixed(out.floats, protozero::pbf_wire_type::fixed32, sizeof(float)); break;
       case 5:
       case 7:
-      case 11: message.append_integers(integers); break;
+      case 11: message.append_integers(out.integers); break;
       case 6: {
         const protozero::data_view bytes = message.view();
-        strings.emplace_back(bytes.data(), bytes.size());
+        out.strings.emplace_back(bytes.data(), bytes.size());
         break;
       }
       case 8: out.name = message.text(); break;
-      case 9: raw = message.view(); break;
-      case 10: message.append_fixed(doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
-      case 13: read_place(message.message("place of data"), place); break;
-      case 14: location = message.integer(); break;
+      case 9: out.raw = message.view(); break;
+      case 10: message.append_fixed(out.doubles, protozero::pbf_wire_type::fixed64, sizeof(double)); break;
+      case 13: read_place(message.message("place of data"), out.place); break;
+      case 14: out.location = message.integer(); break;
       default: message.skip();
     }
-  out.has_four_bits = has_four_bits(type);
-  const std::optional<DType> dtype = unpacked_dtype(type);
-  QDQ_CHECK(dtype, kUnsupported, "the tensor ", out.name, " of the ONNX file has data type ", type,
-            ", which qdq does not have");
-  int64_t numel = 0;
-  try {
-    numel = numel_of(sizes);
-  } catch (const Error& error) {
-    fail(ErrorCode::kBadFile, "the tensor ", out.name, " of the ONNX file has absurd sizes: ", error.message);
-  }
-  const auto check_count = [&](uint64_t found, uint64_t size, std::string_view unit) {
-    const uint64_t wanted = static_cast<uint64_t>(numel) * size;
-    QDQ_CHECK(found == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", found, unit, ", its shape ",
-              to_string(sizes), " wants ", wanted);
-  };
-  if (*dtype == DType::kString) {
-    QDQ_CHECK(!raw && location == 0, kBadFile, "the tensor ", out.name,
-              " of the ONNX file has its strings as raw bytes or in another file, wanted string_data");
-    check_count(strings.size(), 1, " strings");
-    out.tensor = string_tensor(sizes, strings);
-    return out;
-  }
-  if (out.has_four_bits) {
-    const uint64_t wanted = static_cast<uint64_t>(numel) / 2 + static_cast<uint64_t>(numel) % 2;
-    Bytes packed;
-    if (location != 0) {
-      const ByteSpan bytes = external_bytes(out.name, place, wanted, message.external());
-      packed.assign(bytes.begin(), bytes.end());
-    } else if (raw) {
-      const ByteSpan bytes = bytes_of({raw->data(), raw->size()});
-      packed.assign(bytes.begin(), bytes.end());
-    } else {
-      for (const int64_t number : integers) packed.push_back(static_cast<std::byte>(number & 0xFF));
-    }
-    QDQ_CHECK(packed.size() == wanted, kBadFile, "the tensor ", out.name, " of the ONNX file has ", packed.size(),
-              " bytes of data, its shape ", to_string(sizes), " of 4-bit numbers wants ", wanted);
-    out.tensor = Tensor::empty(sizes, *dtype);
-    for (int64_t i = 0; i < numel; ++i) {
-      const auto both = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);
-      const int four = i % 2 == 0 ? both & 0xF : both >> 4;  // the first number is in the low half
-      out.tensor.raw()[i] = static_cast<std::byte>(type == kOnnxS4 && four > 7 ? four - 16 : four);
-    }
-    return out;
-  }
-  const size_t size = size_of(*dtype);
-  const Bytes* fixed = *dtype == DType::kF32 ? &floats : *dtype == DType::kF64 ? &doubles : nullptr;
-  if (location != 0) {
-    const ByteSpan bytes = external_bytes(out.name, place, static_cast<uint64_t>(numel) * size, message.external());
-    out.tensor = Tensor::empty(sizes, *dtype);
-    if (!bytes.empty()) std::memcpy(out.tensor.raw(), bytes.data(), bytes.size());
-  } else if (raw || fixed) {
-    const ByteSpan bytes = raw ? bytes_of({raw->data(), raw->size()}) : ByteSpan(*fixed);
-    check_count(bytes.size(), size, " bytes of data");
-    out.tensor = Tensor::empty(sizes, *dtype);
-    if (!bytes.empty()) std::memcpy(out.tensor.raw(), bytes.data(), bytes.size());
+  return out;
+}
+
+// Numbers of 4 bits, one a byte.
+Tensor four_bit_tensor(const TensorFields& in, DType dtype, const OnnxExternalData& external) {
+  const uint64_t wanted = static_cast<uint64_t>(in.numel) / 2 + static_cast<uint64_t>(in.numel) % 2;
+  Bytes packed;
+  if (in.location != 0) {
+    const ByteSpan bytes = external_bytes(in.name, in.place, wanted, external);
+    packed.assign(bytes.begin(), bytes.end());
+  } else if (in.raw) {
+    const ByteSpan bytes = bytes_of({in.raw->data(), in.raw->size()});
+    packed.assign(bytes.begin(), bytes.end());
   } else {
-    check_count(integers.size(), 1, " numbers");
-    out.tensor = Tensor::empty(sizes, *dtype);
-    // The low bytes: halves stand as the integers that their bits are.
-    for (size_t i = 0; i < integers.size(); ++i) std::memcpy(out.tensor.raw() + i * size, &integers[i], size);
+    for (const int64_t number : in.integers) packed.push_back(static_cast<std::byte>(number & 0xFF));
   }
-  if (*dtype == DType::kBool)
-    for (int64_t i = 0; i < numel; ++i) out.tensor.raw()[i] = std::byte{out.tensor.raw()[i] != std::byte{0}};
+  QDQ_CHECK(packed.size() == wanted, kBadFile, "the tensor ", in.name, " of the ONNX file has ", packed.size(),
+            " bytes of data, its shape ", to_string(in.sizes), " of 4-bit numbers wants ", wanted);
+  Tensor out = Tensor::empty(in.sizes, dtype);
+  for (int64_t i = 0; i < in.numel; ++i) {
+    const auto both = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);
+    const int four = i % 2 == 0 ? both & 0xF : both >> 4;  // the first number is in the low half
+    out.raw()[i] = static_cast<std::byte>(in.type == kOnnxS4 && four > 7 ? four - 16 : four);
+  }
+  return out;
+}
+
+Tensor number_tensor(const TensorFields& in, DType dtype, const OnnxExternalData& external) {
+  const size_t size = size_of(dtype);
+  const Bytes* fixed = dtype == DType::kF32 ? &in.floats : dtype == DType::kF64 ? &in.doubles : nullptr;
+  Tensor out;
+  if (in.location != 0) {
+    const ByteSpan bytes = external_bytes(in.name, in.place, static_cast<uint64_t>(in.numel) * size, external);
+    out = Tensor::empty(in.sizes, dtype);
+    if (!bytes.empty()) std::memcpy(out.raw(), bytes.data(), bytes.size());
+  } else if (in.raw || fixed) {
+    const ByteSpan bytes = in.raw ? bytes_of({in.raw->data(), in.raw->size()}) : ByteSpan(*fixed);
+    in.check_count(bytes.size(), size, " bytes of data");
+    out = Tensor::empty(in.sizes, dtype);
+    if (!bytes.empty()) std::memcpy(out.raw(), bytes.data(), bytes.size());
+  } else {
+    in.check_count(in.integers.size(), 1, " numbers");
+    out = Tensor::empty(in.sizes, dtype);
+    // The low bytes: halves stand as the integers that their bits are.
+    for (size_t i = 0; i < in.integers.size(); ++i) std::memcpy(out.raw() + i * size, &in.integers[i], size);
+  }
+  if (dtype == DType::kBool)
+    for (int64_t i = 0; i < in.numel; ++i) out.raw()[i] = std::byte{out.raw()[i] != std::byte{0}};
+  return out;
+}
+
+OnnxNamedTensor read_tensor(Message message) {
+  TensorFields in = read_tensor_fields(message);
+  OnnxNamedTensor out;
+  out.name = in.name;
+  out.has_four_bits = has_four_bits(in.type);
+  const std::optional<DType> dtype = unpacked_dtype(in.type);
+  QDQ_CHECK(dtype, kUnsupported, "the tensor ", in.name, " of the ONNX file has data type ", in.type,
+            ", which qdq does not have");
+  try {
+    in.numel = numel_of(in.sizes);
+  } catch (const Error& error) {
+    fail(ErrorCode::kBadFile, "the tensor ", in.name, " of the ONNX file has absurd sizes: ", error.message);
+  }
+  if (*dtype == DType::kString) {
+    QDQ_CHECK(!in.raw && in.location == 0, kBadFile, "the tensor ", in.name,
+              " of the ONNX file has its strings as raw bytes or in another file, wanted string_data");
+    in.check_count(in.strings.size(), 1, " strings");
+    out.tensor = string_tensor(in.sizes, in.strings);
+  } else if (out.has_four_bits) {
+    out.tensor = four_bit_tensor(in, *dtype, message.external());
+  } else {
+    out.tensor = number_tensor(in, *dtype, message.external());
+  }
   return out;
 }
 

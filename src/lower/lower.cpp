@@ -215,6 +215,15 @@ struct Session::Impl {
     }
   }
 
+  void check_bf16(const LowerOptions& options) {
+    QDQ_CHECK(options.fuse, kInvalidArgument,
+              "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
+    QDQ_CHECK(!step_backends.empty(), kInvalidArgument,
+              "bf16 is computed by fused steps, which the backends that are asked here do not have; wanted onednn or "
+              "simd");
+    QDQ_CHECK(knows_shapes(), kUnsupported,
+              "bf16 is computed by fused steps, for which the program's sizes must be known; leave bf16 out");
+  }
   void use_bf16(const StepBackend& first) {
     const std::string obstacle = first.bf16_obstacle();
     if (!obstacle.empty())
@@ -352,23 +361,33 @@ struct Session::Impl {
   }
 };
 
+namespace {
+
+// The backends that are asked, in their order; those that the build does not have are refused.
+std::vector<std::string> wanted_backends(const LowerOptions& options) {
+  const std::vector<std::string_view> known = backend_names();
+  if (options.backends.empty()) return {known.begin(), known.end()};
+  for (const std::string& name : options.backends)
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      std::string list;
+      for (std::string_view one : known) list += (list.empty() ? "" : ", ") + std::string(one);
+      fail(ErrorCode::kInvalidArgument, "there is no backend '", name, "' in this build; it has ", list);
+    }
+  return options.backends;
+}
+
+}  // namespace
+
 Session::Session(Program program, const LowerOptions& options) : impl_(std::make_unique<Impl>()) {
   check_ops(*program.graph);
   impl_->program = std::move(program);
-  const std::vector<std::string_view> known = backend_names();
-  const std::vector<std::string> wanted =
-      options.backends.empty() ? std::vector<std::string>(known.begin(), known.end()) : options.backends;
+  const std::vector<std::string> wanted = wanted_backends(options);
   impl_->backends.push_back(make_control_flow_ops("session", [options](const Program& inner) -> ProgramRunner {
     const auto session = std::make_shared<Session>(inner.clone(), options);
     return [session](std::span<const Value> inputs) { return session->run_values(inputs); };
   }));
   std::vector<OpBackend*> candidates = {impl_->backends.back().get()};
   for (const std::string& name : wanted) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      std::string list;
-      for (std::string_view one : known) list += (list.empty() ? "" : ", ") + std::string(one);
-      fail(ErrorCode::kInvalidArgument, "there is no backend '", name, "' in this build; it has ", list);
-    }
     if (std::unique_ptr<OpBackend> backend = make_op_backend(name)) {
       candidates.push_back(backend.get());
       impl_->backends.push_back(std::move(backend));
@@ -376,15 +395,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     if (std::unique_ptr<StepBackend> backend = make_step_backend(name))
       impl_->step_backends.push_back(std::move(backend));
   }
-  if (options.bf16) {
-    QDQ_CHECK(options.fuse, kInvalidArgument,
-              "bf16 is computed by fused steps, it cannot go with a graph that is run node by node");
-    QDQ_CHECK(!impl_->step_backends.empty(), kInvalidArgument,
-              "bf16 is computed by fused steps, which the backends that are asked here do not have; wanted onednn or "
-              "simd");
-    QDQ_CHECK(impl_->knows_shapes(), kUnsupported,
-              "bf16 is computed by fused steps, for which the program's sizes must be known; leave bf16 out");
-  }
+  if (options.bf16) impl_->check_bf16(options);
   // Requests and warnings are about the backends of the build; those given are asked first for every step.
   std::vector<std::shared_ptr<StepBackend>> all = options.step_backends;
   QDQ_CHECK(std::none_of(all.begin(), all.end(), [](const auto& one) { return one == nullptr; }), kInvalidArgument,

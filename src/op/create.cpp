@@ -247,37 +247,20 @@ Value eval_meshgrid(const Call<Tensor>& call) {
   return out;
 }
 
-}  // namespace
-
-void add_create_ops(std::vector<OpDef>& ops) {
-  const std::string options = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-  const auto add = [&](const std::string& begin, const std::string& end, Infer infer, Eval eval) {
-    ops.push_back(
-        define("aten::" + begin + ", *, " + options + end + ") -> Tensor", infer, eval, {}, Family::kCreation));
+// Entries whose keywords are those of every function that makes a tensor.
+auto creator_to(std::vector<OpDef>& ops) {
+  return [&ops](const std::string& begin, const std::string& end, Infer infer, Eval eval) {
+    constexpr const char* kOptions =
+        ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
+    ops.push_back(define("aten::" + begin + kOptions + end + ") -> Tensor", infer, eval, {}, Family::kCreation));
   };
-  const std::string format = ", MemoryFormat? memory_format=None";
-  add("zeros(SymInt[] size", "", infer_filled, eval_zeros);
-  add("ones(SymInt[] size", "", infer_filled, eval_ones);
-  add("full(SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
-  add("empty.memory_format(SymInt[] size", format, infer_filled, eval_zeros);
-  add("zeros_like(Tensor self", format, infer_filled, eval_zeros);
-  add("ones_like(Tensor self", format, infer_filled, eval_ones);
-  add("full_like(Tensor self, Scalar fill_value", format, infer_filled, eval_full);
-  add("empty_like(Tensor self", format, infer_filled, eval_zeros);
-  add("new_zeros(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
-  add("new_ones(Tensor self, SymInt[] size", "", infer_filled, eval_ones);
-  add("new_full(Tensor self, SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
-  add("new_empty(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
-  add("empty_strided(SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
-  add("empty_permuted(SymInt[] size, int[] physical_layout", "", infer_filled, eval_zeros);
-  add("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
-  add("linspace(Scalar start, Scalar end, int steps", "", infer_line, eval_line);
-  add("linspace.Tensor_Tensor(Tensor start, Tensor end, int steps", "", infer_line, eval_line);
-  add("linspace.Tensor_Scalar(Tensor start, Scalar end, int steps", "", infer_line, eval_line);
-  add("linspace.Scalar_Tensor(Scalar start, Tensor end, int steps", "", infer_line, eval_line);
-  add("logspace(Scalar start, Scalar end, int steps, float base=10.", "", infer_line, eval_line);
-  add("eye(SymInt n", "", infer_eye, eval_eye);
-  add("eye.m(SymInt n, SymInt m", "", infer_eye, eval_eye);
+}
+constexpr const char* kFormat = ", MemoryFormat? memory_format=None";
+constexpr const char* kIntegers =
+    ", *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor";
+
+void add_windows(std::vector<OpDef>& ops) {
+  const auto add = creator_to(ops);
   add("hann_window(int window_length", "", infer_window, eval_window<Window::kHann>);
   add("hann_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kHann>);
   add("hamming_window(int window_length", "", infer_window, eval_window<Window::kHamming>);
@@ -294,24 +277,56 @@ void add_create_ops(std::vector<OpDef>& ops) {
   add("kaiser_window.periodic(int window_length, bool periodic", "", infer_window, eval_window<Window::kKaiser>);
   add("kaiser_window.beta(int window_length, bool periodic, float beta", "", infer_window,
       eval_window<Window::kKaiser>);
+}
+
+void add_random_ops(std::vector<OpDef>& ops) {
+  const auto add = creator_to(ops);
   add("rand(SymInt[] size", "", infer_filled, refuse_random);
   add("randn(SymInt[] size", "", infer_filled, refuse_random);
-  add("rand_like(Tensor self", format, infer_filled, refuse_random);
-  add("randn_like(Tensor self", format, infer_filled, refuse_random);
-  const std::string integers =
-      ", *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
-      "pin_memory=None) -> Tensor";
+  add("rand_like(Tensor self", kFormat, infer_filled, refuse_random);
+  add("randn_like(Tensor self", kFormat, infer_filled, refuse_random);
   for (const char* begin : {"randint(SymInt high, SymInt[] size", "randint.low(SymInt low, SymInt high, SymInt[] size",
                             "randperm(SymInt n"})
-    ops.push_back(define("aten::" + (begin + integers), infer_random_integers, refuse_random, {}, Family::kCreation));
-  const std::string triangle = "_indices(int row, int col, int offset=0" + integers;
+    ops.push_back(define("aten::" + (begin + std::string(kIntegers)), infer_random_integers, refuse_random, {},
+                         Family::kCreation));
+  for (const char* line : {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+                           "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"})
+    ops.push_back(define(line, infer_like_self, refuse_random, {.activation = 0}));
+}
+
+}  // namespace
+
+void add_create_ops(std::vector<OpDef>& ops) {
+  const auto add = creator_to(ops);
+  add("zeros(SymInt[] size", "", infer_filled, eval_zeros);
+  add("ones(SymInt[] size", "", infer_filled, eval_ones);
+  add("full(SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
+  add("empty.memory_format(SymInt[] size", kFormat, infer_filled, eval_zeros);
+  add("zeros_like(Tensor self", kFormat, infer_filled, eval_zeros);
+  add("ones_like(Tensor self", kFormat, infer_filled, eval_ones);
+  add("full_like(Tensor self, Scalar fill_value", kFormat, infer_filled, eval_full);
+  add("empty_like(Tensor self", kFormat, infer_filled, eval_zeros);
+  add("new_zeros(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
+  add("new_ones(Tensor self, SymInt[] size", "", infer_filled, eval_ones);
+  add("new_full(Tensor self, SymInt[] size, Scalar fill_value", "", infer_filled, eval_full);
+  add("new_empty(Tensor self, SymInt[] size", "", infer_filled, eval_zeros);
+  add("empty_strided(SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
+  add("empty_permuted(SymInt[] size, int[] physical_layout", "", infer_filled, eval_zeros);
+  add("new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride", "", infer_filled, eval_zeros);
+  add("linspace(Scalar start, Scalar end, int steps", "", infer_line, eval_line);
+  add("linspace.Tensor_Tensor(Tensor start, Tensor end, int steps", "", infer_line, eval_line);
+  add("linspace.Tensor_Scalar(Tensor start, Scalar end, int steps", "", infer_line, eval_line);
+  add("linspace.Scalar_Tensor(Scalar start, Tensor end, int steps", "", infer_line, eval_line);
+  add("logspace(Scalar start, Scalar end, int steps, float base=10.", "", infer_line, eval_line);
+  add("eye(SymInt n", "", infer_eye, eval_eye);
+  add("eye.m(SymInt n, SymInt m", "", infer_eye, eval_eye);
+  add_windows(ops);
+  add_random_ops(ops);
+  const std::string triangle = std::string("_indices(int row, int col, int offset=0") + kIntegers;
   ops.push_back(define("aten::tril" + triangle, infer_triangle_indices<true>, eval_triangle_indices<true>, {},
                        Family::kCreation));
   ops.push_back(define("aten::triu" + triangle, infer_triangle_indices<false>, eval_triangle_indices<false>, {},
                        Family::kCreation));
-  for (const char* line : {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-                           "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"})
-    ops.push_back(define(line, infer_like_self, refuse_random, {.activation = 0}));
   ops.push_back(
       define("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", infer_meshgrid, eval_meshgrid));
   add("scalar_tensor(Scalar s", "", infer_scalar_tensor, eval_scalar_tensor);

@@ -104,6 +104,31 @@ template <class T> BasicValue<T> stft_center(const Call<T>& call) {
   return transform_frames(call, x, 7);
 }
 
+// Refuses to divide by a window that leaves elements out; symbols have no elements yet.
+template <class T> void check_envelope(const Call<T>& call, const BasicValue<T>& envelope) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    const Tensor size = *run_op<T>("abs", {envelope}).template get_if<Tensor>();
+    constexpr float kLeast = 1e-11f;
+    const auto values = size.contiguous().template span<float>();
+    const auto least = std::min_element(values.begin(), values.end());
+    QDQ_CHECK(
+        least != values.end() && !(*least < kLeast), kInvalidArgument, call.op().target,
+        " divides by a window that is zero where frames do not overlap; it wants a smaller hop_length or a window "
+        "without zeros");
+  }
+}
+
+// A signal [B, any] that is shorter than it shall be ends with zeros.
+template <class T> BasicValue<T> lengthened(const BasicValue<T>& x, const SymInt& missing, const SymInt& length) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    const Tensor& cut_off = *x.template get_if<Tensor>();
+    const int64_t zeros = std::max<int64_t>(0, *missing.constant());
+    return run_op<T>("cat", {Value::List{cut_off, Tensor::empty({cut_off.size(0), zeros}, cut_off.dtype())}, 1});
+  } else {
+    return tensor_meta(dtype_in(*x.template get_if<T>()), {sizes_in(x)[0], length});
+  }
+}
+
 // [B, bins, frames] complex -> [B, L]: the frames are laid over each other and divided by the sum of the squares of
 // their windows.
 template <class T> BasicValue<T> istft(const Call<T>& call) {
@@ -153,28 +178,9 @@ template <class T> BasicValue<T> istft(const Call<T>& call) {
   const SymInt end = length ? start + *length : laid - start;
   const auto cut = [&](const BasicValue<T>& rows) { return run_op<T>("slice.Tensor", {rows, 1, start, end}); };
   envelope = cut(envelope);
-  if constexpr (std::is_same_v<T, Tensor>) {
-    const Tensor size = *run_op<T>("abs", {envelope}).template get_if<Tensor>();
-    constexpr float kLeast = 1e-11f;
-    const auto values = size.contiguous().template span<float>();
-    const auto least = std::min_element(values.begin(), values.end());
-    QDQ_CHECK(
-        least != values.end() && !(*least < kLeast), kInvalidArgument, call.op().target,
-        " divides by a window that is zero where frames do not overlap; it wants a smaller hop_length or a window "
-        "without zeros");
-  }
+  check_envelope(call, envelope);
   x = run_op<T>("div.Tensor", {cut(x), envelope});
-  // A signal that is shorter than it shall be ends with zeros.
-  if (length) {
-    const SymInt missing = end - laid;
-    if constexpr (std::is_same_v<T, Tensor>) {
-      const Tensor& cut_off = *x.template get_if<Tensor>();
-      const int64_t zeros = std::max<int64_t>(0, *missing.constant());
-      x = run_op<T>("cat", {Value::List{cut_off, Tensor::empty({cut_off.size(0), zeros}, cut_off.dtype())}, 1});
-    } else {
-      x = tensor_meta(dtype_in(*x.template get_if<T>()), {sizes_in(x)[0], *length});
-    }
-  }
+  if (length) x = lengthened<T>(x, end - laid, *length);
   return has_batch ? x : run_op<T>("squeeze.dim", {x, 0});
 }
 

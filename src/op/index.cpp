@@ -527,29 +527,20 @@ Value eval_one_hot(const Call<Tensor>& call) {
   return out;
 }
 
-}  // namespace
-
-void add_index_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) {
+auto index_adder_to(std::vector<OpDef>& ops) {
+  return [&ops](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) {
     ops.push_back(define(line, infer, eval, roles));
     if (roles.shares_qparams) ops.back().family = Family::kIndex, ops.back().keeps_numbers = true;
   };
-  const Roles sharing{.activation = 0, .shares_qparams = true};
-  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
-      "sparse=False) -> Tensor",
-      infer_embedding, eval_embedding, Roles{.weight = 0});
-  ops.back().family = Family::kEmbedding;
-  ops.back().keeps_numbers = true;
-  add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
-  add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select,
-      sharing);
-  add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+}
+
+// Those that write to some places of a copy.
+void add_writing_ops(std::vector<OpDef>& ops) {
+  const auto add = index_adder_to(ops);
   add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
       infer_like_self, on_copy<eval_index_put_>);
   add("aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
       infer_like_self, eval_index_put_);
-  add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather,
-      eval_gather, sharing);
   add("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter, eval_scatter);
   add("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_scatter, eval_scatter);
   add("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", infer_scatter,
@@ -572,13 +563,6 @@ void add_index_ops(std::vector<OpDef>& ops) {
       eval_index_slices);
   add("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", infer_index_slices,
       eval_index_slices);
-  add("aten::take(Tensor self, Tensor index) -> Tensor", infer_take, eval_take, sharing);
-  add("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim<TensorMeta>,
-      take_along_dim<Tensor>, sharing);
-  add("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", infer_put, eval_put);
-  add("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
-  add("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-      infer_like_self, on_copy<eval_index_put_>);
   add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
       "Tensor",
       infer_like_self, eval_part_scatter<kSlice>);
@@ -589,11 +573,37 @@ void add_index_ops(std::vector<OpDef>& ops) {
   add("aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
       "-> Tensor",
       infer_like_self, eval_part_scatter<kAsStrided>);
+}
+
+}  // namespace
+
+void add_index_ops(std::vector<OpDef>& ops) {
+  const auto add = index_adder_to(ops);
+  const Roles sharing{.activation = 0, .shares_qparams = true};
+  add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+      "sparse=False) -> Tensor",
+      infer_embedding, eval_embedding, Roles{.weight = 0});
+  ops.back().family = Family::kEmbedding;
+  ops.back().keeps_numbers = true;
+  add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
+  add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select,
+      sharing);
+  add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+  add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather,
+      eval_gather, sharing);
+  add("aten::take(Tensor self, Tensor index) -> Tensor", infer_take, eval_take, sharing);
+  add("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim<TensorMeta>,
+      take_along_dim<Tensor>, sharing);
+  add("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", infer_put, eval_put);
+  add("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+  add("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+      infer_like_self, on_copy<eval_index_put_>);
   add("aten::tril(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<true>);
   add("aten::triu(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<false>);
   add("aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> "
       "Tensor",
       infer_repeat_interleave, eval_repeat_interleave, sharing);
+  add_writing_ops(ops);
 }
 
 }  // namespace qdq

@@ -64,6 +64,39 @@ void turn(double* x, const double* cos, const double* sin, int64_t half, bool in
   }
 }
 
+struct ScoreScale {
+  double scale, softcap;
+};
+
+// One query by the keys from `begin` to `end`, rows of `width` elements; `scores` has room for all keys.
+void attend_to_cache(const double* query, const double* keys, const double* values, int64_t begin, int64_t end,
+                     int64_t width, const ScoreScale& how, std::vector<double>& scores, double* to) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t k = begin; k < end; ++k) {
+    double score = 0;
+    for (int64_t e = 0; e < width; ++e) score += query[e] * keys[k * width + e];
+    score *= how.scale;
+    if (how.softcap > 0) score = how.softcap * math::tanh(score / how.softcap);
+    scores[static_cast<size_t>(k)] = score;
+    largest = std::max(largest, score);
+  }
+  for (int64_t k = begin; k < end; ++k)
+    sum += scores[static_cast<size_t>(k)] = math::exp(scores[static_cast<size_t>(k)] - largest);
+  for (int64_t k = begin; k < end; ++k)
+    for (int64_t e = 0; e < width; ++e) to[e] += scores[static_cast<size_t>(k)] / sum * values[k * width + e];
+}
+
+// How many keys of the cache a sample of `length` keys has had before; refuses what does not fit into cache and tables.
+int64_t past_length(const Call<Tensor>& call, const CacheShapes& s, int64_t length, const Tensor& cos) {
+  // The first run of a prompt may be longer than some of its samples.
+  const int64_t past = s.S == s.T ? 0 : length - s.S;
+  QDQ_CHECK(past >= 0 && past <= s.P && past + s.S <= s.T && length <= s.T, kInvalidArgument, call.op().target,
+            " got a sample of ", length, " keys, ", s.S, " of them new, for a past of ", s.P, " and a cache of ", s.T);
+  QDQ_CHECK(!cos.defined() || past + s.S <= cos.size(0), kInvalidArgument, call.op().target, " got ", past + s.S,
+            " places for tables of ", cos.size(0));
+  return past;
+}
+
 Value eval_cached_attention(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
   const Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes),
@@ -81,20 +114,14 @@ Value eval_cached_attention(const Call<Tensor>& call) {
                       cache[2]};
   const Tensor lengths = call.tensor(5).to(DType::kS64).contiguous();
   const bool interleaved = call.boolean(9);
-  const double scale = call.number(10), softcap = call.number(11);
+  const ScoreScale how{call.number(10), call.number(11)};
   const int64_t window = call.integer(12);
   std::vector<double> scores(static_cast<size_t>(s.T));
   for (int64_t b = 0; b < s.B; ++b) {
     QDQ_CHECK(lengths.data<int64_t>()[b] >= 0 && lengths.data<int64_t>()[b] < s.T, kInvalidArgument, call.op().target,
               " got the length ", lengths.data<int64_t>()[b], " less one, for a cache of ", s.T);
     const int64_t length = lengths.data<int64_t>()[b] + 1;
-    // The first run of a prompt may be longer than some of its samples.
-    const int64_t past = s.S == s.T ? 0 : length - s.S;
-    QDQ_CHECK(past >= 0 && past <= s.P && past + s.S <= s.T && length <= s.T, kInvalidArgument, call.op().target,
-              " got a sample of ", length, " keys, ", s.S, " of them new, for a past of ", s.P, " and a cache of ",
-              s.T);
-    QDQ_CHECK(!cos.defined() || past + s.S <= cos.size(0), kInvalidArgument, call.op().target, " got ", past + s.S,
-              " places for tables of ", cos.size(0));
+    const int64_t past = past_length(call, s, length, cos);
     const auto turned = [&](const Tensor& x, int64_t head, int64_t heads, int64_t i) {
       double* row = x.data<double>() + ((b * heads + head) * s.S + i) * s.E;
       const int64_t half = cos.defined() ? cos.size(1) : 0;
@@ -123,19 +150,7 @@ Value eval_cached_attention(const Call<Tensor>& call) {
         double* to = out.data<double>() + ((b * s.N + head) * s.S + i) * s.E;
         // A window counts the keys before a query's own.
         const int64_t end = past + i + 1, begin = window >= 0 ? std::max<int64_t>(end - 1 - window, 0) : 0;
-        double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-        for (int64_t k = begin; k < end; ++k) {
-          double score = 0;
-          for (int64_t e = 0; e < s.E; ++e) score += row[e] * from_keys[k * s.E + e];
-          score *= scale;
-          if (softcap > 0) score = softcap * math::tanh(score / softcap);
-          scores[static_cast<size_t>(k)] = score;
-          largest = std::max(largest, score);
-        }
-        for (int64_t k = begin; k < end; ++k)
-          sum += scores[static_cast<size_t>(k)] = math::exp(scores[static_cast<size_t>(k)] - largest);
-        for (int64_t k = begin; k < end; ++k)
-          for (int64_t e = 0; e < s.E; ++e) to[e] += scores[static_cast<size_t>(k)] / sum * from_values[k * s.E + e];
+        attend_to_cache(row, from_keys, from_values, begin, end, s.E, how, scores, to);
       }
     }
   }

@@ -164,6 +164,20 @@ void step_gru(const CellWeights& c, const double* x, const double* h, double* ne
   }
 }
 
+// How many steps each of the N sequences has, at most T.
+std::vector<int64_t> sequence_lengths(const Call<Tensor>& call, int64_t N, int64_t T) {
+  std::vector<int64_t> lengths(static_cast<size_t>(N), T);
+  if (const Tensor* given = call.optional_tensor(4)) {
+    const Tensor all = given->to(DType::kS64).contiguous();
+    for (size_t n = 0; n < lengths.size(); ++n) {
+      lengths[n] = all.data<int64_t>()[n];
+      QDQ_CHECK(lengths[n] >= 0 && lengths[n] <= T, kInvalidArgument, call.op().target, " got a sequence of ",
+                lengths[n], " steps, wanted 0 to ", T);
+    }
+  }
+  return lengths;
+}
+
 Value eval_onnx_cell(const Call<Tensor>& call, OnnxCell cell) {
   infer_call(call);
   const CellArguments at = places_of(cell);
@@ -178,15 +192,7 @@ Value eval_onnx_cell(const Call<Tensor>& call, OnnxCell cell) {
   const int64_t T = x.size(0), N = x.size(1), I = x.size(2), H = r.size(2), D = num_directions(call, at),
                 rows = num_gates(cell) * H;
   const std::vector<CellFunction> functions = functions_of(call, at, num_functions(cell) * static_cast<size_t>(D));
-  std::vector<int64_t> lengths(static_cast<size_t>(N), T);
-  if (const Tensor* given = call.optional_tensor(4)) {
-    const Tensor all = given->to(DType::kS64).contiguous();
-    for (size_t n = 0; n < lengths.size(); ++n) {
-      lengths[n] = all.data<int64_t>()[n];
-      QDQ_CHECK(lengths[n] >= 0 && lengths[n] <= T, kInvalidArgument, call.op().target, " got a sequence of ",
-                lengths[n], " steps, wanted 0 to ", T);
-    }
-  }
+  const std::vector<int64_t> lengths = sequence_lengths(call, N, T);
   const Tensor y = Tensor::empty({T, D, N, H}, DType::kF64), last_h = Tensor::empty({D, N, H}, DType::kF64),
                last_c = Tensor::empty({D, N, H}, DType::kF64);
   std::vector<double> h(static_cast<size_t>(H)), next(h), c(h);

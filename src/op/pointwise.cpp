@@ -626,7 +626,12 @@ void add_arithmetic(std::vector<OpDef>& ops) {
   add("aten::div.Scalar(Tensor self, Scalar other) -> Tensor", eval_div, infer_div);
   add_in_place("aten::div_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_div>);
   add_in_place("aten::div_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_div>);
-  family = Family::kOther;
+}
+
+void add_functions_of_two(std::vector<OpDef>& ops) {
+  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) {
+    ops.push_back(define(line, infer, eval, {.activation = 0, .other = 1}, Family::kOther));
+  };
   add("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", eval_div_mode,
       infer_div_mode);
   add("aten::div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor", eval_div_mode,
@@ -837,6 +842,7 @@ void add_selections(std::vector<OpDef>& ops) {
 
 void add_pointwise_ops(std::vector<OpDef>& ops) {
   add_arithmetic(ops);
+  add_functions_of_two(ops);
   add_comparisons(ops);
   add_unary(ops);
   add_clamps(ops);

@@ -378,6 +378,24 @@ Value eval_col2im(const Call<Tensor>& call) {
   });
 }
 
+// What goes the other way, and windows as columns.
+void add_unpool_ops(std::vector<OpDef>& ops) {
+  ops.push_back(define("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
+                       infer_unpool<2>, eval_unpool<2>, {.activation = 0}, Family::kResize));
+  ops.push_back(
+      define("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
+             "padding) -> Tensor",
+             infer_unpool<3>, eval_unpool<3>, {.activation = 0}, Family::kResize));
+  ops.push_back(
+      define("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
+             "-> Tensor",
+             infer_im2col, eval_im2col, {.activation = 0}));
+  ops.push_back(
+      define("aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
+             "padding, int[2] stride) -> Tensor",
+             infer_col2im, eval_col2im, {.activation = 0}));
+}
+
 }  // namespace
 
 void add_pool_ops(std::vector<OpDef>& ops) {
@@ -432,24 +450,11 @@ void add_pool_ops(std::vector<OpDef>& ops) {
       infer_pool<3, true, true>, eval_max_pool<3, true>);
   add("aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)", infer_adaptive<3, true>,
       eval_adaptive_max<3>);
-  ops.push_back(define("aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
-                       infer_unpool<2>, eval_unpool<2>, {.activation = 0}, Family::kResize));
-  ops.push_back(
-      define("aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] "
-             "padding) -> Tensor",
-             infer_unpool<3>, eval_unpool<3>, {.activation = 0}, Family::kResize));
-  ops.push_back(
-      define("aten::im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) "
-             "-> Tensor",
-             infer_im2col, eval_im2col, {.activation = 0}));
-  ops.push_back(
-      define("aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] "
-             "padding, int[2] stride) -> Tensor",
-             infer_col2im, eval_col2im, {.activation = 0}));
   add("aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", infer_adaptive<1, true>,
       eval_adaptive_max<1>);
   add("aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)", infer_adaptive<2, true>,
       eval_adaptive_max<2>);
+  add_unpool_ops(ops);
 }
 
 }  // namespace qdq

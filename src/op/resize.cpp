@@ -331,15 +331,20 @@ std::vector<ResizeTaps> resize_taps(const Call<Tensor>& call) {
   return out;
 }
 
-void add_resize_ops(std::vector<OpDef>& ops) {
+namespace {
+
+auto resize_adder_to(std::vector<OpDef>& ops, Family family) {
+  return [&ops, family](std::string_view line, Infer infer, Eval eval, const Roles& roles) {
+    const bool interpolates = line.find("linear") != line.npos || line.find("cubic") != line.npos;
+    ops.push_back(define(line, infer, eval, roles, family));
+    ops.back().keeps_numbers = roles.shares_qparams && !interpolates;
+  };
+}
+
+void add_pads(std::vector<OpDef>& ops) {
+  const auto add = resize_adder_to(ops, Family::kPad);
   const Roles sharing{.activation = 0, .shares_qparams = true};
   const Roles roles{.activation = 0};
-  Family family = Family::kPad;  // of the entries that follow
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& r) {
-    const bool interpolates = line.find("linear") != line.npos || line.find("cubic") != line.npos;
-    ops.push_back(define(line, infer, eval, r, family));
-    ops.back().keeps_numbers = r.shares_qparams && !interpolates;
-  };
   add("aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", infer_pad, eval_pad,
       roles);
   add("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", infer_constant_pad,
@@ -358,7 +363,14 @@ void add_resize_ops(std::vector<OpDef>& ops) {
       eval_border_pad<Border::kReplicate>, sharing);
   add("aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor", infer_border_pad<Border::kCircular>,
       eval_border_pad<Border::kCircular>, sharing);
-  family = Family::kResize;
+}
+
+}  // namespace
+
+void add_resize_ops(std::vector<OpDef>& ops) {
+  add_pads(ops);
+  const auto add = resize_adder_to(ops, Family::kResize);
+  const Roles sharing{.activation = 0, .shares_qparams = true};
   const std::string vec = ".vec(Tensor input, SymInt[]? output_size, ", factors = "float[]? scale_factors) -> Tensor";
   const auto add_1d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
     add("aten::" + name + vec + align + factors, infer, eval, sharing);

@@ -211,13 +211,13 @@ Value eval_deform_conv(const Call<Tensor>& call) {
   const auto wide = [&](size_t i) { return call.tensor(i).to(DType::kF64).contiguous(); };
   const bool masks = call.boolean(13);
   const Tensor x = wide(0), weight = wide(1), offset = wide(2), mask = masks ? wide(3) : Tensor(), bias = wide(4);
-  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), O = out.size(1), oH = out.size(2), oW = out.size(3),
-                kH = weight.size(2), kW = weight.size(3), groups = call.integer(11), parts = call.integer(12),
-                inputs = weight.size(1), taps = kH * kW, places = oH * oW;
+  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), O = out.size(1), out_height = out.size(2),
+                out_width = out.size(3), kH = weight.size(2), kW = weight.size(3), groups = call.integer(11),
+                parts = call.integer(12), inputs = weight.size(1), taps = kH * kW, places = out_height * out_width;
   std::vector<double> samples(static_cast<size_t>(C * taps));  // at one place of the output
   for (int64_t n = 0; n < x.size(0); ++n)
     for (int64_t place = 0; place < places; ++place) {
-      const int64_t row = place / oW, column = place % oW;
+      const int64_t row = place / out_width, column = place % out_width;
       for (int64_t c = 0; c < C; ++c) {
         const int64_t part = c / (C / parts);
         for (int64_t tap = 0; tap < taps; ++tap) {

@@ -217,6 +217,23 @@ class SharedRuns {
   std::vector<Interpreter::Walk> walks_;
 };
 
+// The places where two choices differ, those with the largest difference of errors first, at most 64.
+std::vector<size_t> disputed_choices(const std::vector<RangeChoice>& choices, const Chosen& best, const Chosen& local) {
+  std::vector<std::pair<double, size_t>> disputed;
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (best[i] != local[i]) {
+      const std::vector<double>& errors = choices[i].errors;
+      disputed.emplace_back(std::fabs(errors[best[i]] - errors[local[i]]), i);
+    }
+  std::sort(disputed.begin(), disputed.end(),
+            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  constexpr size_t kMostTrials = 64;
+  disputed.resize(std::min(disputed.size(), kMostTrials));
+  std::vector<size_t> out;
+  for (const auto& [by, i] : disputed) out.push_back(i);
+  return out;
+}
+
 // The choice that serves the outputs. Changes the ranges while it looks.
 Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) {
   constexpr int64_t kSamples = 32;
@@ -247,19 +264,10 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
   }
   // Where the two ways disagree most, the outputs decide observer by observer, in the order of the graph: what comes
   // before an observer is computed once for all that follow.
-  std::vector<std::pair<double, size_t>> disputed;
-  for (size_t i = 0; i < choices.size(); ++i)
-    if (best[i] != local[i]) {
-      const std::vector<double>& errors = choices[i].errors;
-      disputed.emplace_back(std::fabs(errors[best[i]] - errors[local[i]]), i);
-    }
-  std::sort(disputed.begin(), disputed.end(),
-            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
-  constexpr size_t kMostTrials = 64;
-  disputed.resize(std::min(disputed.size(), kMostTrials));
+  const std::vector<size_t> disputed = disputed_choices(choices, best, local);
   if (disputed.empty()) return best;
   std::map<size_t, size_t> open;  // observers that are disputed, and which choice is theirs
-  for (const auto& [by, i] : disputed) open[choices[i].observer] = i;
+  for (const size_t i : disputed) open[choices[i].observer] = i;
   apply_choice(recovery.prepared(), choices, best);
   SharedRuns runs(recovery, samples);
   for (double done = 0; !open.empty(); ++done) {

@@ -362,6 +362,22 @@ void advance_to(Interpreter::Walk& walk, const Node& node) {
   while (walk.next() != &node) walk.advance();
 }
 
+// What the layer gets in both programs, gathered from all pairs of runs.
+Moments moments_of(Recovery& recovery, const RoundedLayer& layer, std::vector<Pair>& pairs, const Node& exact,
+                   const Node& node) {
+  constexpr int64_t kFewestPlaces = 4096, kPlacesADepth = 4;
+  const int64_t places = std::max(kFewestPlaces, kPlacesADepth * layer.depth);
+  Moments moments(layer);
+  for (Pair& pair : pairs) {
+    recovery.tell_again();
+    advance_to(pair.floats, exact);
+    advance_to(pair.rounded, node);
+    moments.add(layer, *pair.rounded.value(*input_of(node)).get_if<Tensor>(),
+                *pair.floats.value(*input_of(exact)).get_if<Tensor>(), places / static_cast<int64_t>(pairs.size()) + 1);
+  }
+  return moments;
+}
+
 }  // namespace
 
 int64_t round_weights(Recovery& recovery) {
@@ -396,17 +412,7 @@ int64_t round_weights(Recovery& recovery) {
   for (RoundedLayer& layer : layers) {
     recovery.tell("rounding", done++ / static_cast<double>(layers.size()));
     const Node &exact = *floats.node(*layer.layer.node), &node = *simulation.node(*layer.layer.node);
-    constexpr int64_t kFewestPlaces = 4096, kPlacesADepth = 4;
-    const int64_t places = std::max(kFewestPlaces, kPlacesADepth * layer.depth);
-    Moments moments(layer);
-    for (Pair& pair : pairs) {
-      recovery.tell_again();
-      advance_to(pair.floats, exact);
-      advance_to(pair.rounded, node);
-      moments.add(layer, *pair.rounded.value(*input_of(node)).get_if<Tensor>(),
-                  *pair.floats.value(*input_of(exact)).get_if<Tensor>(),
-                  places / static_cast<int64_t>(pairs.size()) + 1);
-    }
+    Moments moments = moments_of(recovery, layer, pairs, exact, node);
     if (moments.count == 0) continue;
     if (layer.bias) moments.center(layer);
     moments.hold(layer);

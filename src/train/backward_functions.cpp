@@ -200,9 +200,7 @@ std::vector<Value> masked_fill_by(const BackwardCall& c) {
   return out;
 }
 
-}  // namespace
-
-void add_function_backwards(std::vector<BackwardDef>& table) {
+void add_unary_backwards(std::vector<BackwardDef>& table) {
   const auto of_x = [&](std::string_view target, Backward backward) {
     table.push_back({target, backward, true, false});
   };
@@ -255,7 +253,12 @@ void add_function_backwards(std::vector<BackwardDef>& table) {
   of_x("rrelu.default", rrelu);
   of_x("prelu.default", prelu);
   of_x("glu.default", glu);
+}
 
+void add_binary_backwards(std::vector<BackwardDef>& table) {
+  const auto of_x = [&](std::string_view target, Backward backward) {
+    table.push_back({target, backward, true, false});
+  };
   constexpr auto half = [](double a, double b) { return a > b ? 1.0 : a == b ? 0.5 : 0.0; };
   constexpr auto other_half = [](double a, double b) { return b > a ? 1.0 : a == b ? 0.5 : 0.0; };
   for (const std::string_view target : {"maximum.default", "max.other"}) of_x(target, by_slopes(half, other_half));
@@ -292,6 +295,16 @@ void add_function_backwards(std::vector<BackwardDef>& table) {
   };
   for (const std::string_view target : {"pow.Tensor_Tensor", "pow.Scalar"})
     of_x(target, by_slopes(of_base, of_exponent));
+}
+
+}  // namespace
+
+void add_function_backwards(std::vector<BackwardDef>& table) {
+  add_unary_backwards(table);
+  add_binary_backwards(table);
+  const auto of_x = [&](std::string_view target, Backward backward) {
+    table.push_back({target, backward, true, false});
+  };
   of_x("addcmul.default", addcmul);
   of_x("addcdiv.default", addcdiv);
   for (const std::string_view target : {"lerp.Scalar", "lerp.Tensor"}) of_x(target, lerp);

@@ -109,6 +109,8 @@ class OnnxExport {
   void keep_names(const Program& program);
   void write_call(const Node& node);
   void write_unknown(const Node& node);
+  void emit_results(const Node& node, const std::string& op, const std::vector<std::string>& inputs,
+                    const OnnxAttributes& attributes);
   void eliminate_dead_code();
 
   std::shared_ptr<File> file_;

@@ -204,6 +204,32 @@ void set_body(format::OnnxNode& loop, std::shared_ptr<const format::OnnxGraph> b
   attribute.graphs = {std::move(body)};
 }
 
+int64_t number_in(OnnxCall& call, std::string_view list, size_t i) {
+  const std::vector<int64_t> all = call.integers(list, {});
+  return i < all.size() ? all[i] : int64_t{0};
+}
+
+// Reads input `i` of those that a Scan goes along, after `states` others, as `name`, and gives its axis; the first
+// defines how many trips there are.
+int64_t read_scanned(OnnxCall& call, size_t i, size_t states, const std::string& name, const std::string& trips_name) {
+  const int64_t axis = call.axis(number_in(call, "scan_input_axes", i), call.rank(states + i));
+  OnnxValue input;
+  input.node = call.tensor(states + i);
+  const SymInt length = call.extent(input.node, static_cast<size_t>(axis));
+  call.import().know_size(length, input.node, axis);
+  if (number_in(call, "scan_input_directions", i) != 0)
+    input.node = call.call("flip.default", {input.node, Argument(Argument::List{axis})});
+  if (i == 0) {
+    OnnxValue trips;
+    if (length.is_constant()) trips.node = call.import().constant(Tensor::scalar(*length.constant()), "trips");
+    else trips.sizes = {length};
+    trips.is_vector = false;
+    call.import().define(trips_name, std::move(trips));
+  }
+  call.import().define(name, std::move(input));
+  return axis;
+}
+
 // Scan is a loop whose body takes the slices of the inputs itself.
 void import_scan(OnnxCall& call) {
   if (call.opset() < 9) call.refuse("is of opset 8, whose Scan has a batch axis; qdq reads that of opset 9");
@@ -214,10 +240,6 @@ void import_scan(OnnxCall& call) {
   const size_t states = call.num_inputs() - along;
   if (body.outputs.size() < states || body.outputs.size() < call.num_outputs())
     call.refuse("has a body with too few results");
-  const auto option = [&](std::string_view name, size_t i) {
-    const std::vector<int64_t> all = call.integers(name, {});
-    return i < all.size() ? all[i] : int64_t{0};
-  };
   // Names that no exporter gives.
   const std::string prefix = concat("\x01", call.node().outputs.empty() ? "" : call.node().outputs[0]);
   format::OnnxNode loop = call.node();
@@ -234,22 +256,8 @@ void import_scan(OnnxCall& call) {
   }
   std::vector<format::OnnxNode> slices;
   for (size_t i = 0; i < along; ++i) {
-    const int64_t axis = call.axis(option("scan_input_axes", i), call.rank(states + i));
-    OnnxValue input;
-    input.node = call.tensor(states + i);
-    const SymInt length = call.extent(input.node, static_cast<size_t>(axis));
-    call.import().know_size(length, input.node, axis);
-    if (option("scan_input_directions", i) != 0)
-      input.node = call.call("flip.default", {input.node, Argument(Argument::List{axis})});
-    if (i == 0) {
-      OnnxValue trips;
-      if (length.is_constant()) trips.node = call.import().constant(Tensor::scalar(*length.constant()), "trips");
-      else trips.sizes = {length};
-      trips.is_vector = false;
-      call.import().define(prefix + "trips", std::move(trips));
-    }
     const std::string name = concat(prefix, "input", i);
-    call.import().define(name, std::move(input));
+    const int64_t axis = read_scanned(call, i, states, name, prefix + "trips");
     slices.push_back(node_of("Gather", {name, prefix + "i"}, body.inputs[states + i].name));
     format::OnnxAttribute& attribute = slices.back().attributes.emplace_back();
     attribute.name = "axis";
@@ -264,8 +272,8 @@ void import_scan(OnnxCall& call) {
     OnnxValue result = call.import().value(loop.outputs[i], "Scan");
     if (i >= states && result.node) {
       const size_t rank = call.meta_of(result.node).sizes.size(), k = i - states;
-      const int64_t axis = call.axis(option("scan_output_axes", k), rank);
-      if (option("scan_output_directions", k) != 0)
+      const int64_t axis = call.axis(number_in(call, "scan_output_axes", k), rank);
+      if (number_in(call, "scan_output_directions", k) != 0)
         result.node = call.call("flip.default", {result.node, Argument(Argument::List{0})});
       if (axis != 0) result.node = call.call("movedim.int", {result.node, 0, axis});
     }

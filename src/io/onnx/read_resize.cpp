@@ -79,6 +79,31 @@ SymInt scaled_in_run(OnnxCall& call, const SymInt& size, Node* scale) {
   return *symbol;
 }
 
+// The numbers of tf_crop_and_resize: where each axis begins, then where each ends.
+std::vector<float> region_of(OnnxCall& call, size_t axes) {
+  const Tensor roi = call.wanted_constant(1).to(DType::kF32).contiguous();
+  if (static_cast<size_t>(roi.numel()) != 2 * axes)
+    call.refuse("has a roi of ", roi.numel(), " numbers for ", axes, " axes");
+  return {roi.data<float>(), roi.data<float>() + roi.numel()};
+}
+
+// One scale for all axes, the smallest or the largest, to which the sizes are brought.
+double keep_aspect_ratio(OnnxCall& call, const std::string& policy, const std::vector<int64_t>& axes,
+                         std::vector<SymInt>& sizes) {
+  if (policy != "not_larger" && policy != "not_smaller") call.refuse("has the keep_aspect_ratio_policy ", policy);
+  const auto size_in = [&](size_t i) { return call.extent(call.tensor(0), static_cast<size_t>(axes[i])).constant(); };
+  std::optional<double> one;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto in = size_in(i), out = sizes[i].constant();
+    if (!in || !out || *in < 1) call.refuse("keeps the aspect ratio of open sizes");
+    const double scale = static_cast<double>(*out) / static_cast<double>(*in);
+    one = !one ? scale : policy == "not_larger" ? std::min(*one, scale) : std::max(*one, scale);
+  }
+  for (size_t i = 0; i < axes.size(); ++i)
+    sizes[i] = static_cast<int64_t>(std::floor(*one * static_cast<double>(*size_in(i)) + 0.5));
+  return *one;
+}
+
 // The axes that are resized; those whose size and scale stay are left out.
 std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
   Node* input = call.tensor(0);
@@ -113,28 +138,8 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
   const size_t count = std::max({scales.size(), computed.size(), sizes.size()});
   if (count != axes.size()) call.refuse("has ", count, " sizes or scales for ", axes.size(), " axes");
   std::vector<float> part;
-  if (how.place == "tf_crop_and_resize") {
-    const Tensor roi = call.wanted_constant(1).to(DType::kF32).contiguous();
-    part.assign(roi.data<float>(), roi.data<float>() + roi.numel());
-    if (part.size() != 2 * axes.size())
-      call.refuse("has a roi of ", part.size(), " numbers for ", axes.size(), " axes");
-  }
-  if (!sizes.empty() && policy != "stretch") {
-    // One scale for all: the smallest or the largest.
-    if (policy != "not_larger" && policy != "not_smaller") call.refuse("has the keep_aspect_ratio_policy ", policy);
-    std::optional<double> one;
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const auto in = call.extent(call.tensor(0), static_cast<size_t>(axes[i])).constant(), out = sizes[i].constant();
-      if (!in || !out || *in < 1) call.refuse("keeps the aspect ratio of open sizes");
-      const double scale = static_cast<double>(*out) / static_cast<double>(*in);
-      one = !one ? scale : policy == "not_larger" ? std::min(*one, scale) : std::max(*one, scale);
-    }
-    scales.assign(axes.size(), *one);
-    for (size_t i = 0; i < axes.size(); ++i) {
-      const auto in = call.extent(call.tensor(0), static_cast<size_t>(axes[i])).constant();
-      sizes[i] = static_cast<int64_t>(std::floor(*one * static_cast<double>(*in) + 0.5));
-    }
-  }
+  if (how.place == "tf_crop_and_resize") part = region_of(call, axes.size());
+  if (!sizes.empty() && policy != "stretch") scales.assign(axes.size(), keep_aspect_ratio(call, policy, axes, sizes));
   std::vector<ResizedAxis> out;
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizedAxis axis;

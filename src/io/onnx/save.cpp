@@ -381,7 +381,13 @@ void OnnxExport::write_unknown(const Node& node) {
     else if (argument.is<double>()) attributes.add(name, argument.as<double>());
     else if (argument.is_list()) attributes.list.push_back(list_attribute(key, argument.list()));
   }
-  // The results: the node's own, or items, which name their places.
+  const std::string full = domain.empty() ? op : concat(domain, ".", op);
+  emit_results(node, full, inputs, attributes);
+}
+
+// The results: the node's own, or items, which name their places.
+void OnnxExport::emit_results(const Node& node, const std::string& op, const std::vector<std::string>& inputs,
+                              const OnnxAttributes& attributes) {
   const auto* several = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value);
   size_t count = several ? several->size() : 1;
   bool has_items = several != nullptr;
@@ -393,8 +399,7 @@ void OnnxExport::write_unknown(const Node& node) {
   std::vector<std::string> outputs;
   if (has_items) outputs = name_items(node, count);
   else outputs = {name_of(&node)};
-  const std::string full = domain.empty() ? op : concat(domain, ".", op);
-  emit_many(full, inputs, attributes, outputs, node.meta.extra_of(kOnnxNode));
+  emit_many(op, inputs, attributes, outputs, node.meta.extra_of(kOnnxNode));
   if (has_items) set_items(&node, outputs);
   else set(&node, outputs[0]);
 }

@@ -97,6 +97,8 @@ OpenMpRegions::Threads threads_of(std::string_view implementation) {
 #define QDQ_NOTHROW noexcept
 #endif
 
+// The names are those of GCC's OpenMP.
+// NOLINTBEGIN(readability-identifier-naming)
 QDQ_OPENMP void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags) {
   if (qdq::onednn::t_regions != qdq::onednn::kForeign || qdq::onednn::t_share.size > 0) {
     qdq::onednn::run_region(body, data, static_cast<int>(threads));
@@ -141,3 +143,4 @@ QDQ_OPENMP int omp_get_max_threads() QDQ_NOTHROW {
   static auto* const next = qdq::onednn::next_function<int()>("omp_get_max_threads");
   return next();
 }
+// NOLINTEND(readability-identifier-naming)
