@@ -69,6 +69,10 @@ std::string command_of(std::span<const std::string> args) {
 
 }  // namespace
 
+void Host::end_after(double /*seconds*/) {
+  fail(ErrorCode::kUnsupported, "--timeout is of the native program; here let timeout(1) start qdq");
+}
+
 int run_cli(std::span<const std::string> given_args, Host& given_host) {
   ReadableHost host(given_host);
   try {
@@ -87,6 +91,7 @@ int run_cli(std::span<const std::string> given_args, Host& given_host) {
       host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
       return kWrongUsage;
     }
+    if (line.timeout) host.end_after(*line.timeout);
     set_num_threads(line.threads);
     set_memory_limit(line.memory_limit());
     line.work(host);

@@ -1,5 +1,6 @@
 #include "cli/command_line.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "base/version.h"
@@ -32,6 +33,15 @@ CLI::App* CommandLine::verb(const char* name, const char* description, std::func
       ->type_name("SIZE")
       ->check([](const std::string& text) {
         return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB";
+      });
+  verb->add_option("--timeout", timeout, "end with an error after so many seconds (of the native program alone)")
+      ->type_name("SECONDS")
+      ->check([](const std::string& text) {
+        constexpr double kMost = 1e9;
+        char* end = nullptr;
+        const double seconds = std::strtod(text.c_str(), &end);
+        const bool fits = end != text.c_str() && *end == 0 && seconds > 0 && seconds <= kMost;
+        return fits ? "" : "found " + text + ", wanted a number of seconds above 0, such as 30 or 0.5";
       });
   verb->callback([this, body = std::move(body), check = std::move(check)] {
     if (check) check();

@@ -27,6 +27,7 @@ struct CommandLine {
   std::string command;
   std::function<void(Host&)> work;
   int threads = 1;
+  std::optional<double> timeout;  // seconds
 
  private:
   void add_descriptions();

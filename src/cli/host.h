@@ -32,6 +32,10 @@ struct Host {
   virtual void hold_interrupts(bool /*hold*/) {}
   virtual bool is_interrupted() { return false; }
 
+  // Ends the program with one line and status 1 when so many seconds (above 0, at most 10^9) have passed, whatever it
+  // is at; outputs that are not finished by then stay as they were. Throws Error{kUnsupported} where nothing can.
+  virtual void end_after(double seconds);
+
   // What a command of the user's printed to its standard output, and how it ended.
   struct CommandResult {
     int status = 0;

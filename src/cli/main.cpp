@@ -1,4 +1,5 @@
 // The native program: a Host made of the operating system around run_cli.
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #ifdef __GLIBC__
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +26,13 @@
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
+char g_timeout_line[128];
+
+// Only what a signal's handler may do: no destructors, so that what is written is as after a kill.
+void end_by_timeout(int) {
+  static_cast<void>(!write(STDERR_FILENO, g_timeout_line, std::strlen(g_timeout_line)));  // nobody is left to tell
+  _exit(1);
+}
 
 class NativeHost final : public qdq::Host {
  public:
@@ -53,6 +62,19 @@ class NativeHost final : public qdq::Host {
     unsigned long long container = 0;
     const File file(std::fopen("/sys/fs/cgroup/memory.max", "r"));
     return file && std::fscanf(file.get(), "%llu", &container) == 1 ? std::min<uint64_t>(machine, container) : machine;
+  }
+  void end_after(double seconds) override {
+    std::snprintf(g_timeout_line, sizeof g_timeout_line,
+                  "%sqdq: the %g seconds that --timeout allows have passed; nothing more was written\n",
+                  error_is_terminal() ? "\n" : "", seconds);  // a progress bar may stand on the line
+    std::signal(SIGALRM, end_by_timeout);
+    const double whole = std::floor(seconds);
+    constexpr double kMicroseconds = 1e6;
+    // 0 and 0 would mean never.
+    const auto part = std::max<suseconds_t>(1, static_cast<suseconds_t>((seconds - whole) * kMicroseconds));
+    const itimerval timer{{0, 0}, {static_cast<time_t>(whole), part}};
+    QDQ_CHECK(setitimer(ITIMER_REAL, &timer, nullptr) == 0, kIo,
+              "cannot set the clock of --timeout: ", std::strerror(errno));
   }
   CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz) override {
     const char* const folder = std::getenv("TMPDIR");

@@ -23,6 +23,7 @@ class ReadableHost final : public Host {
   std::optional<uint64_t> machine_memory() override { return host_.machine_memory(); }
   void hold_interrupts(bool hold) override { host_.hold_interrupts(hold); }
   bool is_interrupted() override { return host_.is_interrupted(); }
+  void end_after(double seconds) override { host_.end_after(seconds); }
   CommandResult run_on_outputs(const std::string& command, std::span<const std::byte> npz) override {
     return host_.run_on_outputs(command, npz);
   }

@@ -151,6 +151,15 @@ refuses(
   ]),
   /cannot write out\/p\.pt2: broken pipe/,
 );
+{
+  writeFileSync(path.join(folder, "out/t.pt2"), "old");
+  const began = performance.now();
+  const endless = [...verbs.train, "--epochs", "100000", "--threads", "2", "--timeout", "0.5"].toSpliced(-10, 2);
+  refuses("a time limit", start(endless), /the 0\.5 seconds that --timeout allows have passed/);
+  check("a time limit: within a second", true, performance.now() - began < 1500);
+  check("a time limit: the old file", "old", readFileSync(path.join(folder, "out/t.pt2"), "utf8"));
+  rmSync(path.join(folder, "out/t.pt2"));
+}
 const large = [...calibration, "--limit", "64", "--batch-size", "64"].toSpliced(4, 2);
 refuses(
   "no memory",

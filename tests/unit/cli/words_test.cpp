@@ -133,6 +133,17 @@ TEST_F(WordsTest, AFolderThatTakesNoFilesIsNoticedBeforeTheWork) {
   }
 }
 
+// The native program's clock is tried by tests/faults.
+TEST_F(WordsTest, ATimeLimitIsANumberAboveZeroAndRefusedWhereNothingHoldsIt) {
+  for (const char* text : {"0", "-1", "nan", "inf", "1e10", "soon", ""}) {
+    EXPECT_EQ(run(quantize({concat("--timeout=", text)})), 2) << text;
+    EXPECT_TRUE(says("--timeout")) << host.err;
+  }
+  EXPECT_EQ(run(quantize({"--timeout", "60"})), 1);
+  EXPECT_TRUE(says("--timeout is of the native program")) << host.err;
+  EXPECT_FALSE(host.contents.contains("out.pt2"));
+}
+
 TEST_F(WordsTest, CompletionsAndTheManualNameEveryVerbAndOption) {
   const std::vector<std::string> verbs{"quantize",  "train",   "run",     "evaluate", "compare",   "sensitivity",
                                        "benchmark", "inspect", "convert", "fuse",     "completion"};
