@@ -20,6 +20,7 @@
 #include "recover/recovery.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
+#include "report/layer_gains.h"
 #include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
@@ -176,8 +177,9 @@ struct Calibration {
   std::string text;            // of the state
   bool needs_data = false;     // whether the prepared program takes ranges of samples
   double began = 0, ended = 0;
-  int64_t rounded = 0;    // layers, of --gptq
-  format::Json recovery;  // null: none
+  int64_t rounded = 0;                           // layers, of --gptq
+  format::Json recovery;                         // null: none
+  std::optional<std::vector<LayerTimes>> times;  // of --time-layers
   bool uses_data() const { return data && needs_data; }
 };
 
@@ -228,6 +230,25 @@ std::string calibration_text(const Calibration& calibration) {
   return out;
 }
 
+// Which layers gain nothing by their integers here. Adds the times of all to `fields`.
+std::string gains_text(const std::vector<LayerTimes>& times, format::Json& fields) {
+  std::string slower;
+  size_t count = 0;
+  fields["times"] = format::Json::array();
+  for (const LayerTimes& layer : times) {
+    fields["times"].push_back(
+        {{"node", layer.node}, {"float_seconds", layer.float_seconds}, {"seconds", layer.quantized_seconds}});
+    if (layer.quantized_seconds < layer.float_seconds) continue;
+    ++count;
+    char line[64];
+    std::snprintf(line, sizeof line, ": %.4f ms, in float %.4f\n", 1e3 * layer.quantized_seconds,
+                  1e3 * layer.float_seconds);
+    slower += concat("    ", layer.node, line);
+  }
+  return concat("  no faster here    ", count, " of ", times.size(), " layers that were timed", count > 0 ? ":" : "",
+                "\n", slower);
+}
+
 std::string size_text(uint64_t before, uint64_t after) {
   const double ratio = static_cast<double>(before) / static_cast<double>(after);
   char change[48];
@@ -263,6 +284,7 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
                              {"seconds", calibration.ended - calibration.began}};
   if (options.gptq) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
   if (!calibration.recovery.is_null()) fields["recovery"] = calibration.recovery;
+  if (calibration.times) out += gains_text(*calibration.times, fields);
   print_summary(out, fields, options.json, host);
 }
 
@@ -305,6 +327,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (!options.data.empty() && calibration.statistics.is_null())
     calibration.data = open_data(options.data, model.program, options.data_options, host.files);
 
+  QDQ_CHECK(!options.time_layers || calibration.data, kInvalidArgument,
+            "--time-layers runs both models on the first batch of the samples; give some by --calibrate");
+  std::optional<Program> timed;  // the float one, which preparing changes
+  if (options.time_layers) timed = model.program.clone();
+
   const std::unique_ptr<OpBackend> backend = backend_of(options.backend);
   const std::unique_ptr<OpBackend> portable = make_simd_ops();
   std::optional<Shown> shown;
@@ -335,6 +362,10 @@ void quantize(const QuantizeOptions& options, Host& host) {
   written.write(host.files);
   const bool can_saturate = profile == nullptr || profile->saturates || !options.output.ends_with(".onnx");
   if (!written.warning.empty() && can_saturate) warn(written.warning, host);
+  if (timed)
+    calibration.times =
+        layer_times(*timed, options.use_reference_representation ? convert_pt2e(prepared) : converted.clone(),
+                    calibration.data->batch(0));
   print_quantized(options, prepared, converted, calibration, profile, bytes, began, host);
 }
 
@@ -381,6 +412,8 @@ void add_quantize(CommandLine& line) {
   add_recovery_options(*verb, options);
   verb->add_flag("--gptq", options->gptq,
                  "round weights in groups (--group-size) by what the layers make of the samples");
+  verb->add_flag("--time-layers", options->time_layers,
+                 "run both models on the first batch, and tell which layers int8 makes no faster on this machine");
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
       ->type_name("NAME");

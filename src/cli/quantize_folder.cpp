@@ -68,7 +68,7 @@ bool wants_folder(const QuantizeOptions& options) {
         std::pair(options.target_drop.has_value(), "--target-drop"),
         std::pair(options.target_metric.has_value(), "--target-metric"),
         std::pair(options.use_reference_representation, "--reference-representation"),
-        std::pair(options.no_fold_quantize, "--no-fold-quantize"),
+        std::pair(options.no_fold_quantize, "--no-fold-quantize"), std::pair(options.time_layers, "--time-layers"),
         std::pair(options.allow_training_mode, "--allow-training-mode")})
     QDQ_CHECK(!given, kInvalidArgument, word,
               " is about one file, and --for transformers.js makes several in a folder; name one that ends in .onnx");

@@ -68,6 +68,7 @@ struct QuantizeOptions {
   bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
   bool recover = false;              // brings accuracy back after the calibration
   bool gptq = false;                 // rounds weights in groups by what the layers make of the samples
+  bool time_layers = false;          // tells which layers int8 makes no faster on this machine
   bool json = false;
   std::string command;  // the words themselves, which the report shows; may be empty
   // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on

@@ -14,6 +14,21 @@
 namespace qdq {
 namespace {
 
+TEST_F(CliTest, QuantizeTellsWhichLayersAreNoFaster) {
+  ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--time-layers"}), 0) << host.err;
+  EXPECT_NE(host.out.find(" of 2 layers that were timed"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--time-layers", "--json"}), 0)
+      << host.err;
+  const format::Json times = format::parse_json(host.out, "the summary").at("times");
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times[0].at("node"), "conv2d_default");
+  EXPECT_EQ(times[1].at("node"), "linear_default");
+  for (const format::Json& layer : times)
+    for (const char* key : {"seconds", "float_seconds"}) EXPECT_GT(layer.at(key).get<double>(), 0) << key;
+  EXPECT_NE(run({"quantize", "model.pt2", "--weights-only", "-o", "out.pt2", "--time-layers"}), 0);
+  EXPECT_NE(host.err.find("--time-layers runs both models"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   ASSERT_EQ(run(quantize()), 0) << host.err;
   const auto plain = host.contents["out.pt2"];
