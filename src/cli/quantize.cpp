@@ -288,6 +288,14 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
   print_summary(out, fields, options.json, host);
 }
 
+// What the written graph looks like.
+void add_graph_options(CLI::App& verb, QuantizeOptions& options) {
+  verb.add_flag("--reference-representation", options.use_reference_representation,
+                "spell out the integer arithmetic in the graph");
+  verb.add_flag("--no-fold-quantize", options.no_fold_quantize,
+                "keep float weights with a quantize operator behind them");
+}
+
 void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>& options) {
   verb.add_flag("--recover", options->recover,
                 "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
@@ -405,10 +413,7 @@ void add_quantize(CommandLine& line) {
       ->type_name("NAME");
   runtime->excludes(add_qat_option(*verb, options->quantizer));
   add_data_options(*verb, options->data_options);
-  verb->add_flag("--reference-representation", options->use_reference_representation,
-                 "spell out the integer arithmetic in the graph");
-  verb->add_flag("--no-fold-quantize", options->no_fold_quantize,
-                 "keep float weights with a quantize operator behind them");
+  add_graph_options(*verb, *options);
   add_recovery_options(*verb, options);
   verb->add_flag("--gptq", options->gptq,
                  "round weights in groups (--group-size) by what the layers make of the samples");
