@@ -54,10 +54,19 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const CalibrationState state = state_of(prepared, {data->id(), data->num_samples(), data->num_batches()}, shards);
   const std::string text = print_state(state);
   host.files.write(options.output, format::bytes_of(text));
-  host.print(concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
-                    data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
-                    state.observers.size(), "\n  size              ", human_bytes(text.size()),
-                    "\n  time              ", human_seconds(host.now_seconds() - began), "\n"));
+  const double seconds = host.now_seconds() - began;
+  print_summary(concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
+                       data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
+                       state.observers.size(), "\n  size              ", human_bytes(text.size()),
+                       "\n  time              ", human_seconds(seconds), "\n"),
+                {{"output", options.output},
+                 {"shard", to_string(shards)},
+                 {"batches", {{"shard", end - begin}, {"all", data->num_batches()}}},
+                 {"samples", data->num_samples()},
+                 {"observers", state.observers.size()},
+                 {"bytes", text.size()},
+                 {"seconds", seconds}},
+                options.json, host);
 }
 
 namespace {
@@ -97,11 +106,19 @@ void merge(const MergeOptions& options, Host& host) {
   const CalibrationState state = merger.finish(options.partial);
   const std::string text = print_state(state);
   host.files.write(options.output, format::bytes_of(text));
-  host.print(concat("wrote ", options.output, "\n  parts             ", files.size(), "\n  shards            ",
-                    state.shards.all() ? std::string("all") : to_string(state.shards), "\n  samples           ",
-                    state.data.samples, state.shards.all() ? "" : " in all", "\n  size              ",
-                    human_bytes(text.size()), "\n  time              ", human_seconds(host.now_seconds() - began),
-                    "\n"));
+  const double seconds = host.now_seconds() - began;
+  const std::string shards = state.shards.all() ? "all" : to_string(state.shards);
+  print_summary(concat("wrote ", options.output, "\n  parts             ", files.size(), "\n  shards            ",
+                       shards, "\n  samples           ", state.data.samples, state.shards.all() ? "" : " in all",
+                       "\n  size              ", human_bytes(text.size()), "\n  time              ",
+                       human_seconds(seconds), "\n"),
+                {{"output", options.output},
+                 {"parts", files.size()},
+                 {"shards", shards},
+                 {"samples", state.data.samples},
+                 {"bytes", text.size()},
+                 {"seconds", seconds}},
+                options.json, host);
 }
 
 void add_calibrate(CommandLine& line) {
@@ -121,6 +138,7 @@ void add_calibrate(CommandLine& line) {
   add_fix_option(*verb, options->fixed);
   verb->add_flag("--allow-training-mode", options->allow_training_mode,
                  "take a model that was exported in training mode in its inference form");
+  add_json_flag(*verb, options->json);
 }
 
 void add_merge(CommandLine& line) {
@@ -132,6 +150,7 @@ void add_merge(CommandLine& line) {
       ->required()
       ->type_name("OUT.json");
   verb->add_flag("--partial", options->partial, "merge although shards are missing; what is written is a part again");
+  add_json_flag(*verb, options->json);
 }
 
 }  // namespace qdq

@@ -81,7 +81,12 @@ int run_cli(std::span<const std::string> given_args, Host& given_host) {
     try {
       // CLI11 takes the words from the back.
       line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-    } catch (const CLI::CallForHelp&) {
+    } catch (const CLI::CallForHelp& error) {
+      // CLI11 looks for --help before it looks at words that are no verb.
+      if (!args[0].starts_with("-") && line.app.get_subcommands().empty()) {
+        host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
+        return kWrongUsage;
+      }
       host.print(line.app.help());
       return kDone;
     } catch (const CLI::CallForVersion&) {

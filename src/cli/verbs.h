@@ -93,6 +93,7 @@ struct CalibrateOptions {
   QuantizerOptions quantizer;
   OnnxFixed fixed;
   bool allow_training_mode = false;
+  bool json = false;
 };
 // Calibrates on a shard of the data and writes what the observers saw.
 void calibrate(const CalibrateOptions& options, Host& host);
@@ -101,6 +102,7 @@ struct MergeOptions {
   std::vector<std::string> parts;  // files, and folders whose files *.json are meant
   std::string output;
   bool partial = false;  // shards may be missing
+  bool json = false;
 };
 // Merges what calibrations of shards saw into one file, the same bytes as if one process had seen all of it.
 void merge(const MergeOptions& options, Host& host);

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "format/bytes.h"
+#include "format/json.h"
 #include "format/npz.h"
 #include "unit/cli/memory_host.h"
 #include "source_dir.h"
@@ -60,6 +61,21 @@ struct CalibrateTest : testing::Test {
   }
   MemoryHost host;
 };
+
+TEST_F(CalibrateTest, JsonTellsWhatWasDone) {
+  ASSERT_EQ(run(calibrate("2/3", "2.json", {"--json"})), 0) << host.err;
+  const format::Json part = format::parse_json(host.out, "what was printed");
+  EXPECT_EQ(part["output"], "2.json");
+  EXPECT_EQ(part["shard"], "2/3");
+  EXPECT_EQ(part["samples"], 30);
+  EXPECT_EQ(part["batches"]["all"], 8);
+  EXPECT_EQ(part["bytes"], text("2.json").size());
+  ASSERT_EQ(run({"merge", "2.json", "--partial", "-o", "merged.json", "--json"}), 0) << host.err;
+  const format::Json merged = format::parse_json(host.out, "what was printed");
+  EXPECT_EQ(merged["parts"], 1);
+  EXPECT_EQ(merged["shards"], "2/3");
+  EXPECT_EQ(merged["samples"], 30);
+}
 
 TEST_F(CalibrateTest, AnyShardsMergedInAnyWayAreOneProcess) {
   std::mt19937 random(3);

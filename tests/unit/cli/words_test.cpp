@@ -23,6 +23,10 @@ TEST_F(WordsTest, HelpIsAVerbToo) {
   EXPECT_EQ(host.out, all);
   ASSERT_EQ(run({"help", "quantize"}), 0);
   EXPECT_NE(host.out.find("--calibrate"), std::string::npos);
+  for (const auto& args : {std::vector<std::string>{"help", "quantise"}, {"quantise", "--help"}}) {
+    EXPECT_EQ(run(args), 2);
+    EXPECT_TRUE(says("did you mean quantize?")) << host.err;
+  }
 }
 
 TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
