@@ -368,7 +368,8 @@ std::string PatternAnnotator::asked(const PatternRow& row, const PatternChain& c
   const size_t named = row.first_decides ? std::min<size_t>(chain.size(), 2) : chain.size();
   for (size_t i = 1; i < named; ++i) out += (i == 1 ? ", together with " : " and ") + chain[i]->name();
   if (config()->is_dynamic()) out += ", with qparams chosen at run time";
-  if (!config()->input_activation && !weight_of(*chain[0])) out += ", but of weights alone, and it has none";
+  if (!config()->input_activation && !weight_of(*chain[0]))
+    out += ", but for weights alone, and this operator has none";
   return row.says_note ? concat(out, ", ", row.note) : out;
 }
 

@@ -136,7 +136,7 @@ TEST(LeftInFloat, SumsHaveNoWeights) {
     const std::vector<LeftInFloat> left = left_in_float(prepared, convert_pt2e(prepared));
     ASSERT_EQ(left.size(), 1U);
     EXPECT_EQ(left[0].op, "aten.add.Tensor");
-    EXPECT_NE(left[0].reason.find(quantizer == &first ? "of weights alone, and it has none" : "conv2d"),
+    EXPECT_NE(left[0].reason.find(quantizer == &first ? "for weights alone, and this operator has none" : "conv2d"),
               std::string::npos)
         << left[0].reason;
   }
