@@ -5,6 +5,7 @@ import { byId, isImage, isNarrow, problemLine } from "./page.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
 import { settingsText } from "./recipe.js";
 import type { Store } from "./state.js";
+import { readVocabulary } from "./vocabulary.js";
 import { workLine } from "./work.js";
 
 const thumbnails = 12;
@@ -91,7 +92,7 @@ export function dataStep(store: Store): DataStep {
         "calibration-files",
         "Drop calibration data",
         "a folder of images (one folder a class gives labels), or an .npz or .npy; " +
-          "with labels.csv, classes.txt, preprocess.json if you have them",
+          "with labels.csv, classes.txt, preprocess.json, tokenizer.json if you have them",
         ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
         (files) => void take("calibration", files),
         true,
@@ -251,11 +252,19 @@ export function dataStep(store: Store): DataStep {
     fail("");
     const named = (end: string): NamedFile | undefined =>
       files.find(({ name }) => name.split("/").at(-1)!.endsWith(end));
-    const how = named(".json");
+    const tokenizer = files.find(({ name }) => /(^|\/)(tokenizer\.json|vocab\.txt)$/.test(name));
+    const how = files.find((file) => file !== tokenizer && file.name.split("/").at(-1)!.endsWith(".json"));
     const classes = files.find(({ name }) => /(class|label)[^/]*\.txt$/i.test(name));
     const arrays = files.filter(({ name }) => /\.np[yz]$/i.test(name));
     const labels = named(".csv") ?? (arrays.length > 1 ? arrays.find(({ name }) => /label/i.test(name)) : undefined);
     const data = files.filter(({ name }) => isImage(name) || /\.np[yz]$/i.test(name));
+    if (tokenizer) {
+      try {
+        store.update({ vocabulary: readVocabulary(tokenizer.name, await tokenizer.file.text()) });
+      } catch (error) {
+        return fail(`${tokenizer.name} could not be read: ${(error as Error).message}`);
+      }
+    }
     if (classes) store.update({ classes: (await classes.file.text()).split(/\r?\n/).filter(Boolean) });
     if (how) {
       try {
@@ -270,7 +279,7 @@ export function dataStep(store: Store): DataStep {
     }
     showControls();
     if (data.length === 0 && !labels) {
-      if (how || classes) return again();
+      if (how || classes || tokenizer) return again();
       return fail(`none of the ${files.length} files is data; wanted .png, .jpg or .bmp images, an .npz or an .npy`);
     }
     const all = labels ? [...data.filter((file) => file !== labels), labels] : data;

@@ -5,6 +5,7 @@ import { dropZone, loadExample } from "./files.js";
 import { byId, problemLine, whenIdle } from "./page.js";
 import type { Place } from "./address.js";
 import type { NamedFile } from "./protocol.js";
+import { recentModels } from "./recent.js";
 import type { Store } from "./state.js";
 import { defaultRecipe } from "./state.js";
 import { workLine } from "./work.js";
@@ -56,6 +57,7 @@ export function modelStep(
         calibration: undefined,
         test: undefined,
         classes: [],
+        vocabulary: [],
         isExample,
         recipe: place?.recipe ?? defaultRecipe,
         target: undefined,
@@ -90,6 +92,7 @@ export function modelStep(
     const others = files.filter((file) => file !== model);
     const beside = /\.onnx$/i.test(model.name) ? others.filter(({ name }) => !isData(name)) : [];
     if (await open(model, beside)) {
+      void recent.keep([model, ...beside]);
       const data = others.filter(({ name }) => isData(name));
       if (data.length > 0) await takeData("calibration", data);
     }
@@ -117,6 +120,7 @@ export function modelStep(
     }
   }
 
+  const recent = recentModels((files) => void take(files));
   const button = h("button", { id: "example", type: "button", onclick: () => void example() }, "Try the example");
   byId("model").append(
     dropZone(
@@ -132,6 +136,7 @@ export function modelStep(
       button,
       h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
     ),
+    recent.element,
     work.element,
     problem,
     facts,

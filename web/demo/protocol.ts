@@ -14,7 +14,7 @@ import type {
   RuntimeProfile,
   RuntimeReport,
 } from "qdq";
-import type { Recipe, Report } from "qdq";
+import type { Recipe, Report, TensorData } from "qdq";
 
 export interface NamedFile {
   name: string; // with the folders it was found in: "cats/001.png"
@@ -54,6 +54,7 @@ export type ModelKind = ".pt2" | ".onnx";
 
 export interface QuantizeOptions {
   recovers: boolean; // whether accuracy is recovered after the calibration
+  epochs?: number; // train so often on each sample, in place of the calibration alone
   wanted?: number; // leave so many operators in float that the score is at least this
   target?: RuntimeName; // the runtime that the file is for
   kind: ModelKind; // of the file that is wanted
@@ -76,6 +77,7 @@ export interface Quantized {
   report: QuantizationReport;
   observers: string; // what they saw, as JSON
   remedies?: readonly RemedyResult[]; // where accuracy was recovered
+  losses?: readonly number[]; // of each epoch, where it was trained
 }
 
 // What a recipe would do, and whether it can do it without calibration data.
@@ -92,11 +94,31 @@ export interface Evaluation extends EvaluationReport {
   classes: readonly string[]; // their names, if they are known
 }
 
+// A tensor's part of one sample, without the axis of the batch.
+export interface Value {
+  name: string;
+  dtype: string;
+  shape: readonly number[];
+  data: TensorData;
+}
+
+// One sample: what its first input looks like, and what both models answer.
+export interface Sample {
+  sample: number;
+  file: string;
+  picture?: Picture;
+  wave?: Float32Array;
+  ids?: readonly number[]; // of a tokenizer's words
+  float?: readonly Value[];
+  int8?: readonly Value[];
+}
+
 export interface Stage {
   stage: string;
   done: number;
   total: number; // 0 where it is not known
   unit?: "bytes" | "percent"; // else batches
+  note?: string; // said behind how far it is
   expected?: number; // seconds that the whole stage may take, known before it has run for long
   observers?: readonly ObserverSummary[];
 }
@@ -114,6 +136,7 @@ export interface Methods {
   restore(recipe: Recipe, file: Blob): void; // takes an earlier result back
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;
+  samples(use: "calibration" | "test", places: readonly number[], runs: boolean): Sample[]; // runs: with both answers
   report(report: Report): string;
 }
 export type Method = keyof Methods;

@@ -2,12 +2,27 @@
 import type { ObserverSummary } from "qdq";
 import { h } from "../../src/report/html/dom.js";
 import type { Engine, Work } from "./engine.js";
-import { byId, formatSeconds, problemLine } from "./page.js";
-import type { Equipment, Quantized, QuantizeOptions } from "./protocol.js";
+import { byId, formatSeconds, isImage, problemLine } from "./page.js";
+import type { Equipment, Evaluation, Quantized, QuantizeOptions, Sample } from "./protocol.js";
 import { canQuantize, isUnmeasured, measuringData, shownRun } from "./state.js";
-import type { Run, State, Store } from "./state.js";
+import type { Chosen, Run, State, Store } from "./state.js";
 import { verdictOf } from "./verdict.js";
 import { workLine } from "./work.js";
+
+const shownSamples = 8; // of models that do not classify
+
+// What the view of the predictions draws: nothing where the samples' own files are pictures.
+function samplesFor(
+  engine: Engine,
+  use: "calibration" | "test",
+  { predictions }: Evaluation,
+  { info }: Chosen,
+  how: Work,
+): Promise<Sample[]> {
+  const first = Array.from({ length: Math.min(shownSamples, info.samples) }, (_, i) => i);
+  const places = predictions?.filter(({ file = "" }) => !isImage(file)).map(({ sample }) => sample) ?? first;
+  return places.length === 0 ? Promise.resolve([]) : engine.call("samples", [use, places, !predictions], how);
+}
 
 // The runtimes that read .pt2 files; all others read .onnx.
 const pt2Targets = ["executorch"];
@@ -68,6 +83,21 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     recovers,
     " Recover accuracy",
   );
+  const epochs = h("input", {
+    id: "epochs",
+    type: "number",
+    min: "1",
+    max: "1000",
+    step: "1",
+    placeholder: "off",
+    title:
+      "Quantization-aware training: the weights learn to live with the rounding, from labels, or without them from " +
+      "the float model's answers",
+    oninput: () => {
+      // What training ends with is not recovered any more.
+      recovers.disabled = wanted.disabled = epochs.value !== "";
+    },
+  });
   const wanted = h("input", {
     id: "wanted",
     type: "number",
@@ -94,6 +124,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       h("summary", {}, "After the calibration"),
       h("div", { class: "controls" }, recoversLabel),
       h("label", { class: "choice" }, "Keep at least this score (%, dB) ", wanted),
+      h("label", { class: "choice" }, "Train for so many epochs ", epochs),
     ),
   );
   byId("quantize").append(h("div", { class: "controls" }, start, again, verdict), line.element, problem, equipment);
@@ -123,8 +154,9 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     held = run.id;
     if (!run.errors) know({ errors: await engine.call("compare", [], how) });
     if (run.evaluatedOn === data) return;
-    const evaluation = await engine.call("evaluate", [store.state.test ? "test" : "calibration"], how);
-    know({ evaluation, evaluatedOn: data });
+    const use = store.state.test ? "test" : "calibration";
+    const evaluation = await engine.call("evaluate", [use], how);
+    know({ evaluation, evaluatedOn: data, samples: await samplesFor(engine, use, evaluation, data, how) });
   }
 
   // Long work on the engine of now; `tell` is its last word where nobody cancelled it.
@@ -155,9 +187,12 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
   function options(): QuantizeOptions {
     const { target, model } = store.state;
     const score = wanted.valueAsNumber;
+    const rounds = epochs.valueAsNumber;
+    const isTrained = Number.isFinite(rounds);
     return {
-      recovers: recovers.checked,
-      ...(Number.isFinite(score) && { wanted: score }),
+      recovers: recovers.checked && !isTrained,
+      ...(Number.isFinite(score) && !isTrained && { wanted: score }),
+      ...(isTrained && { epochs: Math.max(1, Math.floor(rounds)) }),
       ...(target && { target }),
       kind: target ? (pt2Targets.includes(target) ? ".pt2" : ".onnx") : model!.kind,
     };
@@ -176,6 +211,11 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       await measureShown(engine, how);
       if (engine === store.state.engine && store.state.tab === "result") showResult();
       const { calibrate, convert } = quantized.seconds;
+      if (quantized.losses)
+        return (
+          `Done: trained in ${formatSeconds(calibrate)}; the loss went from ${quantized.losses[0]!.toFixed(3)} ` +
+          `to ${quantized.losses.at(-1)!.toFixed(3)}.`
+        );
       if (quantized.samples > 0)
         return (
           `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.` +

@@ -1,5 +1,6 @@
 // All results of the session, to be shown, named, saved and deleted.
 import { formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
+import type { Quantized } from "./protocol.js";
 import type { Run, Store } from "./state.js";
 import { shownRun } from "./state.js";
 import { recipeWords, verdictOf } from "./verdict.js";
@@ -16,6 +17,12 @@ export function decibelsText({ evaluation }: Run): string {
     : typeof evaluation.sqnr === "number"
       ? `${evaluation.sqnr.toFixed(1)} dB`
       : "no number";
+}
+
+// What was done besides calibrating.
+function wayOf({ remedies, losses }: Quantized): HTMLElement | "" {
+  if (losses) return h("small", {}, `trained, ${losses.length} ${losses.length === 1 ? "epoch" : "epochs"}`);
+  return remedies ? h("small", {}, "accuracy recovered") : "";
 }
 
 export function runsTable(store: Store, save: (run: Run) => void): HTMLElement | "" {
@@ -47,7 +54,7 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
         { class: `mark ${level}`, title },
         { good: "good", look: "look", broken: "broken", unknown: "–" }[level],
       ),
-      h("span", {}, recipeWords(recipe), quantized.remedies ? h("small", {}, "accuracy recovered") : ""),
+      h("span", {}, recipeWords(recipe), wayOf(quantized)),
       { class: "n", content: formatBytes(quantized.file.size) },
       { class: "n", content: `${quantized.report.layers.quantized} of ${quantized.report.layers.total}` },
       { class: "n", content: percent(evaluation?.accuracy?.top1?.[1]) },

@@ -1,7 +1,7 @@
 // What the page knows, and who wants to hear of it.
 import type { LayerError, Recipe, RuntimeName } from "qdq";
 import type { Engine } from "./engine.js";
-import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized } from "./protocol.js";
+import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized, Sample } from "./protocol.js";
 
 export interface Chosen {
   choice: DataChoice;
@@ -17,6 +17,7 @@ export interface Run {
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
   evaluatedOn?: Chosen; // the data of the evaluation
+  samples?: readonly Sample[]; // of the predictions, or the first where the model does not classify
 }
 
 export const tabNames = ["result", "layers", "graph", "observers", "predictions", "compare", "pareto"] as const;
@@ -30,6 +31,7 @@ export interface State {
   calibration?: Chosen;
   test?: Chosen;
   classes: readonly string[];
+  vocabulary: readonly string[]; // of the model's tokenizer, by number
   recipe: Recipe;
   target?: RuntimeName; // the runtime whose profile the recipe is
   explanation?: Explained;
@@ -51,6 +53,7 @@ export class Store {
     name: "",
     isExample: false,
     classes: [],
+    vocabulary: [],
     recipe: defaultRecipe,
     busy: false,
     runs: [],

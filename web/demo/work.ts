@@ -38,7 +38,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
     let began = performance.now();
     let last = began; // when the stage last moved
     const show = (): void => {
-      const { done, total, expected } = stage;
+      const { done, total, expected, note } = stage;
       const now = performance.now();
       if (total > 0) {
         bar.max = total;
@@ -53,7 +53,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
           : done === 0 && so >= 1
             ? `, ${formatSeconds(so)} so far`
             : "";
-      tell(`${stage.stage}${total > 0 ? `: ${farText(stage)}` : ""}${time}`);
+      tell(`${stage.stage}${total > 0 ? `: ${farText(stage)}` : ""}${note ? `, ${note}` : ""}${time}`);
     };
     const begin = (name: string): void => {
       began = performance.now();

@@ -33,9 +33,12 @@ import type {
   ModelInfo,
   NamedFile,
   Picture,
+  Sample,
 } from "./protocol.js";
 import type { Quantized, QuantizeOptions, Reached, Stage, ToWorker } from "./protocol.js";
+import { pictureOf, rowOf, viewOf } from "./samples.js";
 import { scoreBeside } from "./score.js";
+import { train } from "./training.js";
 
 type Progress = (stage: Stage) => void;
 
@@ -95,6 +98,7 @@ async function triedOnnx(quantized: Program, { kind, target }: QuantizeOptions):
 
 interface Opened {
   data: Data;
+  preprocess?: Record<string, unknown>; // of images
   labels?: number[];
   folders?: string;
 }
@@ -155,39 +159,74 @@ async function openChoice({ files, ...settings }: DataChoice, progress: Progress
     ...(isPreprocessed && { preprocess }),
     ...(labels && { labels }),
   });
-  if (labels === undefined) return { data };
+  const images = data.files.length > 0 && preprocess ? { preprocess } : {};
+  if (labels === undefined) return { data, ...images };
   try {
-    return { data, labels: data.labels() };
+    return { data, labels: data.labels(), ...images };
   } catch (error) {
     // Nobody said that the folders are classes.
-    if (settings.labels === undefined) return { data, folders: (error as Error).message };
+    if (settings.labels === undefined) return { data, folders: (error as Error).message, ...images };
     data.dispose();
     throw error;
   }
 }
 
-// The first image of a batch [N, C, H, W] or [N, H, W, C] as it looks when the normalization is taken back.
-function pictureOf(input: Tensor, preprocess: Record<string, unknown>): Picture {
-  const last = preprocess.layout === "NHWC";
-  const [, a = 1, b = 1, c = 1] = input.shape;
-  const [channels, height, width] = last ? [c, a, b] : [a, b, c];
-  const list = (name: string, otherwise: number): number[] => {
-    const value = preprocess[name] ?? otherwise;
-    return Array.isArray(value) ? value : [value as number];
-  };
-  const mean = list("mean", 0);
-  const std = list("std", 1);
-  const scale = (preprocess.scale as number | undefined) ?? 1 / 255;
-  const pixels = new Uint8ClampedArray(4 * width * height).fill(255);
-  for (let i = 0; i < width * height; ++i) {
-    for (let k = 0; k < 3; ++k) {
-      const bgr = preprocess.channel_order === "BGR" && channels === 3;
-      const from = Math.min(bgr ? 2 - k : k, channels - 1);
-      const value = Number(input.data[last ? i * channels + from : from * width * height + i]);
-      pixels[4 * i + k] = (value * (std[from] ?? std[0]!) + (mean[from] ?? mean[0]!)) / scale;
-    }
+// Trains in place of calibrating. The result is compared with the float model as it was.
+async function trained(
+  progress: Progress,
+  recipe: Recipe,
+  options: QuantizeOptions,
+  epochs: number,
+): Promise<Quantized> {
+  const began = performance.now();
+  const opens = need(opened.calibration, "there is no data to train on; drop images or an .npz first");
+  const { prepared, losses } = train(program(), recipe, opens, epochs, progress);
+  try {
+    const learnt = performance.now();
+    progress({ stage: "Converting", done: 0, total: 0 });
+    const quantized = convertPt2e(prepared);
+    const file = blobOf(savePt2(quantized));
+    const answer = {
+      file,
+      ...(await triedOnnx(quantized, options)),
+      ...(options.target && { runtime: runtimeReport(quantized, options.target) }),
+      samples: opens.data.numSamples,
+      seconds: { calibrate: (learnt - began) / 1000, convert: (performance.now() - learnt) / 1000 },
+      report: quantizationReport(prepared, quantized),
+      observers: prepared.saveObservers(),
+      losses,
+    };
+    become(preparePt2e(program(), recipe), quantized);
+    return answer;
+  } finally {
+    prepared.dispose();
   }
-  return { width, height, pixels };
+}
+
+// The samples at these places in the order of the data, with what both models answer where that is wanted.
+function samplesAt({ data, preprocess }: Opened, places: readonly number[], quantized: Program | undefined): Sample[] {
+  using float = quantized && lower(program());
+  using int8 = quantized && lower(quantized);
+  const { outputs } = program().info();
+  const size = data.batch(0)[0]!.shape[0]!;
+  let last: { index: number; inputs: Tensor[]; float: Tensor[]; int8: Tensor[] } | undefined;
+  return places.map((sample) => {
+    const index = Math.floor(sample / size);
+    if (last?.index !== index) {
+      const inputs = data.batch(index);
+      last = { index, inputs, float: float?.run(inputs) ?? [], int8: int8?.run(inputs) ?? [] };
+    }
+    const { inputs } = last;
+    const batch = inputs[0]!.shape[0]!;
+    const rows = (values: readonly Tensor[]) =>
+      values.map((value, i) => rowOf(value, sample - index * size, batch, outputs[i]?.name));
+    return {
+      sample,
+      file: data.files[sample] ?? `sample ${sample}`,
+      ...viewOf(rows(inputs)[0]!, preprocess),
+      ...(quantized && { float: rows(last.float), int8: rows(last.int8) }),
+    };
+  });
 }
 
 // Methods never wait for anything but the module: to stop them the page ends the worker.
@@ -243,7 +282,8 @@ const methods: Handlers = {
       file: image.file,
     }));
     using data = openData(program(), filesOf(files), { preprocess: choice.preprocess, batchSize: 1 });
-    return pictureOf(data.batch(0)[0]!, choice.preprocess);
+    const [input] = data.batch(0);
+    return pictureOf(rowOf(input!, 0, input!.shape[0]!), choice.preprocess);
   },
 
   async explain(_progress, recipe: Recipe): Promise<Explained> {
@@ -252,6 +292,7 @@ const methods: Handlers = {
   },
 
   async quantize(progress, recipe, options): Promise<Quantized> {
+    if (options.epochs !== undefined) return trained(progress, recipe, options, options.epochs);
     const began = performance.now();
     const prepared = preparePt2e(program(), recipe);
     try {
@@ -343,6 +384,12 @@ const methods: Handlers = {
       file: data.files[sample.sample] ?? `sample ${sample.sample}`,
     }));
     return { ...report, classes: folders === undefined ? data.classes() : [], ...(predictions && { predictions }) };
+  },
+
+  async samples(progress, use, places, runs): Promise<Sample[]> {
+    const from = need(opened[use] ?? opened.calibration, "there is no data");
+    progress({ stage: "Drawing samples", done: 0, total: 0 });
+    return samplesAt(from, places, runs ? need(result, "nothing is quantized yet").quantized : undefined);
   },
 
   async report(_progress, report): Promise<string> {
