@@ -102,4 +102,12 @@ fi
 [ ! -s out.txt ] || fail "a failed run printed a summary"
 status=0; npx --no qdq quantize cut.pt2 2>err.txt || status=$?
 [ $status = 2 ] || fail "missing options ended with status $status"
+# Its code is that of the checkout, and a tarball whose code is not is found out.
+"$project/dev" package --verify "$folder"/qdq-*.tgz >out.txt || fail "the package is not what its checkout builds"
+[ "$(grep -c '\.wasm$' out.txt)" = 10 ] || fail "not all modules were compared: $(cat out.txt)"
+cp -r node_modules/qdq "$folder/package"
+printf '\0' >>"$folder/package/dist/qdq.wasm"
+tar -czf "$folder/changed.tgz" -C "$folder" package
+! "$project/dev" package --verify "$folder/changed.tgz" >out.txt 2>&1 || fail "a changed module was not found out"
+grep -q 'dist/qdq.wasm differs' out.txt || fail "the changed module is not named: $(cat out.txt)"
 echo "the package works: script, npx, and their failures"
