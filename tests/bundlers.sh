@@ -19,3 +19,10 @@ for tool in vite webpack esbuild rollup; do
   node "$project/tests/bundlers/build.mjs" "$tool" "$PWD/model.pt2" "$work/$tool"
 done
 cp "$project/tests/bundlers/found.js" place.js
+# The page of examples/vite_page, with the model and the names that its README says.
+cp -r "$project/examples/vite_page" vite_page; mkdir vite_page/public
+cp "$project/examples/shapes/classes.txt" vite_page/public
+shapes=$project/examples/shapes
+npx --no qdq quantize "$shapes/model.pt2" --calibrate "$shapes/calibration" --preprocess "$shapes/preprocess.json" \
+  -o vite_page/public/model.int8.pt2 >/dev/null
+npx --no -- vite build vite_page --logLevel warn

@@ -27,3 +27,13 @@ node -e '
     process.exitCode = 1;
   }'
 node examples/backend_quantizer/backend_quantizer.mjs
+
+# Those that npm brings packages for, with the packed one of qdq.
+project=$PWD work=$PWD/build/npm-examples
+export npm_config_loglevel=error
+rm -rf "$work"; mkdir -p "$work"
+npm pack --silent --pack-destination "$work" >/dev/null
+cd "$work"
+printf '{"private": true, "type": "module"}\n' >package.json
+npm install --silent --no-audit --no-fund ./qdq-*.tgz fastify@5 yaml@2
+node "$project/tests/examples_npm.mjs" "$project"

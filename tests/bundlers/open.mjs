@@ -23,18 +23,48 @@ async function check(name, url) {
   await page.close();
 }
 
+// Gives a folder of files to a browser for as long as `work` wants its address.
+async function serving(folder, work) {
+  const server = createServer(({ url }, response) => {
+    const file = path.join(folder, url === "/" ? "index.html" : decodeURI(new URL(url, "http://x").pathname));
+    if (!existsSync(file)) return response.writeHead(404).end();
+    response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" });
+    response.end(readFileSync(file));
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await work(`http://127.0.0.1:${server.address().port}/`);
+  server.close();
+}
+
+// A picture of the example, and what the int8 model of examples/vite_page names it in Node.
+async function answerInNode() {
+  const require = createRequire(path.resolve("package.json"));
+  const { loadPt2, lower, openData } = require("qdq");
+  const shapes = path.resolve("../../examples/shapes");
+  const program = await loadPt2(readFileSync("vite_page/public/model.int8.pt2"));
+  const files = new Map([["000.png", readFileSync(path.join(shapes, "test/000.png"))]]);
+  const data = openData(program, files, { preprocess: JSON.parse(readFileSync(path.join(shapes, "preprocess.json"))) });
+  const scores = lower(program).run(data.batch(0))[0].data;
+  const classes = readFileSync(path.join(shapes, "classes.txt"), "utf8").split("\n");
+  return [path.join(shapes, "test/000.png"), classes[scores.indexOf(Math.max(...scores))]];
+}
+
+// The page of examples/vite_page says of a picture what Node says.
+async function classify(url, picture, wanted) {
+  const page = await browser.newPage();
+  await page.goto(url);
+  await page.waitForSelector("input:not([disabled])", { timeout: 60000 });
+  await page.setInputFiles("input", picture);
+  await page.waitForSelector("output:not(:empty)", { timeout: 60000 });
+  const answer = await page.textContent("output");
+  console.log(`examples/vite_page: ${answer}`);
+  failed ||= answer !== wanted;
+  await page.close();
+}
+
 try {
-  for (const folder of process.argv.slice(2)) {
-    const server = createServer(({ url }, response) => {
-      const file = path.join(folder, url === "/" ? "index.html" : decodeURI(new URL(url, "http://x").pathname));
-      if (!existsSync(file)) return response.writeHead(404).end();
-      response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" });
-      response.end(readFileSync(file));
-    });
-    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-    await check(path.basename(folder), `http://127.0.0.1:${server.address().port}/`);
-    server.close();
-  }
+  for (const folder of process.argv.slice(2)) await serving(folder, (url) => check(path.basename(folder), url));
+  await serving("vite_page/dist", async (url) => classify(url, ...(await answerInNode())));
   // The development server bundles dependencies on its own, out of the folders that they lie in.
   const require = createRequire(path.resolve("package.json"));
   const { createServer: createVite } = await import(pathToFileURL(require.resolve("vite")).href);
