@@ -136,9 +136,9 @@ export function modelStep(
       button,
       h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
     ),
-    recent.element,
     work.element,
     problem,
+    recent.element,
     facts,
   );
 
