@@ -51,6 +51,10 @@ export const groups = [
     text: "Examples",
     items: [
       item("A C++ program", "/examples/cpp"),
+      item("A folder that quantizes what is put in", "/examples/pipeline"),
+      item("A web service", "/examples/service"),
+      item("A page of one's own", "/examples/vite_page"),
+      item("Quantizing on every push", "/examples/github_action"),
       item("A backend's quantizer", "/examples/backend_quantizer"),
       item("A backend's kernels", "/examples/step_backend"),
       item("Calibration by job engines", "/examples/scale"),
