@@ -1,16 +1,19 @@
 // Speed of the float and observer kernels: one line a problem, the best of several runs, in the terms that bound it.
-// usage: kernel_bench [--threads N] [FILTER]
+// usage: kernel_bench [--threads N] [FILTER]; weights in groups run only with "group"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/parallel.h"
 #include "kernel/conv.h"
+#include "kernel/gemm_groups.h"
+#include "kernel/gemm_int8.h"
 #include "kernel/math.h"
 #include "kernel/observe.h"
 #include "kernel/pointwise.h"
@@ -26,12 +29,16 @@ std::string g_filter;
 
 // Prints the work done per second, where one call of `run` does `work` of the unit.
 void measure(const std::string& name, double work, const char* unit, const std::function<void()>& run) {
-  if (name.find(g_filter) == std::string::npos) return;
-  using Clock = std::chrono::steady_clock;
+  if (name.find(g_filter) == std::string::npos && g_filter != "group") return;
+  // One thread counts its own time, which that of other programs does not change.
+  const auto now = [] {
+    if (num_threads() == 1) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  };
   const auto seconds_of = [&](int64_t calls) {
-    const auto begin = Clock::now();
+    const double begin = now();
     for (int64_t i = 0; i < calls; ++i) run();
-    return std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(calls);
+    return (now() - begin) / static_cast<double>(calls);
   };
   const double first = std::max(seconds_of(1), 1e-7);
   // Many short samples: on a busy machine the best one is the one that was not interrupted.
@@ -132,6 +139,48 @@ void pools() {
           [&] { adaptive_avg_pool2d_f32(x.data(), all, out.data()); });
 }
 
+// Weights in groups: one token in bytes of packed weights that pass, beside a plain read of as many; many tokens in
+// multiply-adds, those in integers beside the machine's peak from registers.
+void groups(int64_t channels, int64_t depth, int64_t group, int bits) {
+  std::vector<int8_t> q(static_cast<size_t>(channels * depth));
+  uint32_t state = 1;
+  for (int8_t& value : q) {
+    state = state * 1664525 + 1013904223;
+    value = static_cast<int8_t>(static_cast<int32_t>(state) >> (32 - bits));
+  }
+  const auto scales = floats(channels * depth / group);
+  const GroupWeights weights = pack_group_weights(q.data(), scales.data(), nullptr, channels, depth, group);
+  const double bytes = static_cast<double>(weights.blocks.numel());
+  const std::string name = std::to_string(channels) + "x" + std::to_string(depth) + " " + weights.description();
+  uint64_t sink = 0;
+  measure("read " + name, bytes, "GB/s", [&] {
+    const auto* at = reinterpret_cast<const uint64_t*>(weights.blocks.raw());
+    uint64_t sums[8] = {};
+    for (int64_t i = 0; i < weights.blocks.numel() / 8; i += 8)
+      for (int j = 0; j < 8; ++j) sums[j] ^= at[i + j];
+    for (const uint64_t sum : sums) sink ^= sum;
+  });
+  if (sink == 42) std::puts("");
+  const double peak_work = static_cast<double>(dot_peak(dot_road(), 100000));
+  measure("peak " + std::string(dot_road_name(dot_road())), peak_work, "Gmac/s",
+          [&] { sink += static_cast<uint64_t>(dot_peak(dot_road(), 100000)); });
+  for (const int64_t rows : {1, 128}) {
+    if (rows > 1 && channels > 10000) continue;
+    const auto x = floats(rows * depth);
+    std::vector<int8_t> a(x.size());
+    std::vector<TokenQParams> tokens(static_cast<size_t>(rows));
+    std::vector<float> out(static_cast<size_t>(rows * channels));
+    const double work = rows == 1 ? bytes : static_cast<double>(rows * channels * depth);
+    const char* unit = rows == 1 ? "GB/s" : "Gmac/s";
+    const std::string rest = name + (rows == 1 ? " one token" : " 128 tokens");
+    measure("f32 " + rest, work, unit, [&] { linear_groups_f32(x.data(), rows, weights, nullptr, out.data()); });
+    measure("s8 " + rest, work, unit, [&] {
+      quantize_tokens_s8(x.data(), rows, depth, a.data(), tokens.data());
+      linear_groups_s8(a.data(), tokens.data(), rows, weights, nullptr, out.data());
+    });
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -141,6 +190,15 @@ int main(int argc, char** argv) {
     } else {
       g_filter = argv[i];
     }
+  }
+  if (g_filter == "group") {
+    groups(151936, 896, 32, 4);
+    groups(151936, 896, 32, 8);
+    groups(896, 4864, 32, 4);
+    groups(4864, 896, 32, 4);
+    groups(4864, 896, 128, 4);
+    groups(4864, 896, 32, 8);
+    return 0;
   }
   for (int64_t batch : {1, 8}) {
     conv("resnet", batch, 3, 64, 224, 7, 2, 1);
