@@ -66,7 +66,7 @@ std::string open_size(const TensorMeta& meta, const std::map<std::string, int64_
 std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>& symbols) {
   if (fuser.make_pending(node) || fuser.is_taken(&node)) return {};
   if (node.is(op::kUnbind)) return fuse_unbind(fuser, node);
-  if (fuser.options.dynamic && take_dynamic(fuser, node)) return {};
+  if (fuser.options.dynamic && (take_dynamic(fuser, node) || take_tokens(fuser, node))) return {};
   const TensorMeta* meta = node.meta.val.tensor();
   if (meta == nullptr) return "its shape is not known";
   if (const std::string size = open_size(*meta, symbols); !size.empty())

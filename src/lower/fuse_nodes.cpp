@@ -170,6 +170,75 @@ std::optional<DynamicInput> dynamic_input(const Node& choose) {
   return found;
 }
 
+std::optional<TokenInput> token_input(const Node& choose) {
+  if (!choose.is(op::kChooseQParamsPerToken) || choose.users().size() != 2 || !(choose.arg(1) == Argument(DType::kS8)))
+    return std::nullopt;
+  TokenInput found;
+  found.x = choose.arg(0).node();
+  const Node *scale = nullptr, *zero_point = nullptr, *quantize = nullptr;
+  for (const Node* item : choose.users())
+    if (item->is(op::kGetItem)) (item->arg(1).integer() == 0 ? scale : zero_point) = item;
+  if (found.x == nullptr || scale == nullptr || zero_point == nullptr || scale->users().size() != 2 ||
+      zero_point->users().size() != 2)
+    return std::nullopt;
+  for (Node* user : scale->users()) {
+    if (user->is(op::kQuantizePerToken)) quantize = user;
+    else if (user->is(op::kDequantizePerToken)) found.dequantize = user;
+  }
+  const auto reads_them = [&](const Node* node) {
+    return node != nullptr && node->kwargs().empty() && node->arg(1).node() == scale &&
+           node->arg(2).node() == zero_point && node->arg(3).integer() == -128 && node->arg(4).integer() == 127 &&
+           node->arg(5) == Argument(DType::kS8);
+  };
+  if (!reads_them(quantize) || !reads_them(found.dequantize) || quantize->arg(0).node() != found.x ||
+      found.dequantize->arg(0).node() != quantize || quantize->users().size() != 1)
+    return std::nullopt;
+  found.nodes = {&choose, scale, zero_point, quantize, found.dequantize};
+  return found;
+}
+
+std::variant<kernel::GroupWeights, std::string> group_weights(const Program& program, const Argument& argument) {
+  const Node* node = argument.node();
+  if (node == nullptr || !node->is(op::kDequantizeGroups) || !node->kwargs().empty())
+    return "the weight is not dequantized by groups";
+  const Tensor *given = constant_of(program, node->arg(0)), *given_scales = constant_of(program, node->arg(1));
+  if (given == nullptr || given->dim() != 2 || (given->dtype() != DType::kS8 && given->dtype() != DType::kU8))
+    return "the weight is not a constant matrix of 8-bit integers";
+  if (given_scales == nullptr || given_scales->dtype() != DType::kF32 || float_meta(*node) == nullptr)
+    return "the weight's scales are not constant, or not float32";
+  const int64_t channels = given->size(0), depth = given->size(1), wanted = node->arg(6).integer().value_or(0),
+                group = wanted > depth && given_scales->numel() == channels ? depth : wanted;
+  if (std::string obstacle = kernel::group_weights_obstacle(depth, group); !obstacle.empty()) return obstacle;
+  if (given_scales->numel() != channels * (depth / group)) return "the weight has not one scale a group";
+  // Bytes without sign are the same numbers with sign, 128 lower.
+  const bool is_u8 = given->dtype() == DType::kU8;
+  Tensor integers = given->contiguous();
+  std::vector<int32_t> zero_points;
+  if (is_u8) {
+    const Tensor shifted = Tensor::empty(integers.sizes(), DType::kS8);
+    for (int64_t i = 0; i < shifted.numel(); ++i)
+      shifted.data<int8_t>()[i] = static_cast<int8_t>(integers.data<uint8_t>()[i] ^ 128);
+    integers = shifted;
+    zero_points.assign(static_cast<size_t>(given_scales->numel()), -128);
+  }
+  if (!node->arg(2).is_none()) {
+    const Tensor* given_points = constant_of(program, node->arg(2));
+    if (given_points == nullptr || is_floating(given_points->dtype()) || given_points->numel() != given_scales->numel())
+      return "the weight's zero points are not constant integers";
+    const Tensor all = given_points->to(DType::kS64).contiguous();
+    zero_points.clear();
+    for (const int64_t zero_point : all.span<int64_t>()) {
+      if (zero_point < -128 || zero_point > 255) return concat("the weight has a zero point of ", zero_point);
+      zero_points.push_back(static_cast<int32_t>(zero_point) - (is_u8 ? 128 : 0));
+    }
+  }
+  const auto beyond = [](int32_t zero_point) { return zero_point < -128 || zero_point > 127; };
+  if (std::any_of(zero_points.begin(), zero_points.end(), beyond))
+    return "the weight has a zero point beyond its range";
+  return kernel::pack_group_weights(integers.data<int8_t>(), given_scales->contiguous().data<float>(),
+                                    zero_points.empty() ? nullptr : zero_points.data(), channels, depth, group);
+}
+
 std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none) {
   const Argument& argument = node.arg(i);
   if (argument.is_none() || (argument.is_list() && argument.list().empty())) return if_none;

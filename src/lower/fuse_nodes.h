@@ -52,6 +52,19 @@ struct DynamicInput {
 // The one that begins at this choose_qparams.tensor node; nothing if somebody else reads a part of it.
 std::optional<DynamicInput> dynamic_input(const Node& choose);
 
+// An f32 value that is rounded to int8 by the range of each row, up to its dequantize node.
+struct TokenInput {
+  Node* x = nullptr;
+  Node* dequantize = nullptr;
+  std::vector<const Node*> nodes;  // choose_qparams, both getitems, quantize, dequantize
+};
+// The one that begins at this choose_qparams_per_token_asymmetric node; nothing if somebody else reads a part of it.
+std::optional<TokenInput> token_input(const Node& choose);
+
+// A constant weight [channels, depth] of 4 or 8 bits that is dequantized by groups along its rows, packed; or the
+// reason why `node` (an argument) is none.
+std::variant<kernel::GroupWeights, std::string> group_weights(const Program& program, const Argument& argument);
+
 // Argument i of type int[2] as two numbers; nothing if it is there and something else.
 std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none);
 

@@ -136,6 +136,8 @@ std::string int8_product_obstacle(const Program& program, const Node& node) {
 std::string fuse_product(Fuser& fuser, Node& node) {
   const Program& program = fuser.plans.program();
   Node* x = node.arg(0).node();
+  if (node.is(op::kLinear) && node.arg(1).is_node() && node.arg(1).node()->is(op::kDequantizeGroups))
+    return fuse_group_linear(fuser, node);
   const auto dynamic = fuser.dynamic.find(x);
   std::string refusal = "its input is not quantized";
   if (dynamic != fuser.dynamic.end() || fuser.plans.is_held_u8(x)) {

@@ -92,6 +92,17 @@ void Fuser::emit(Node& head, const Epilogue& epilogue, std::function<void(PlanSt
   else pending_.emplace(epilogue.last, make);
 }
 
+const kernel::GroupWeights* Fuser::group_weights_of(const Node& dequantize, std::string* refusal) {
+  auto known = group_weights_.find(&dequantize);
+  if (known == group_weights_.end())
+    known =
+        group_weights_.emplace(&dequantize, group_weights(plans.program(), Argument(const_cast<Node*>(&dequantize))))
+            .first;
+  if (const std::string* reason = std::get_if<std::string>(&known->second); reason != nullptr && refusal != nullptr)
+    *refusal = *reason;
+  return std::get_if<kernel::GroupWeights>(&known->second);
+}
+
 bool Fuser::make_pending(const Node& node) {
   const auto pending = pending_.find(&node);
   if (pending == pending_.end()) return false;

@@ -28,6 +28,7 @@ class Fuser {
   PlanBuilder plans;
   const FusionOptions options;
   std::unordered_map<const Node*, DynamicInput> dynamic;  // by the dequantize node in front of products
+  std::unordered_map<const Node*, TokenInput> tokens;     // by the dequantize node in front of linear layers
 
   // What stands behind `head` along values with one user. A residual is taken where `may_add`.
   Epilogue epilogue_of(Node& head, bool may_add, bool may_round = true) const;
@@ -47,6 +48,10 @@ class Fuser {
   // Nodes whose work a head's step does: they are on the way to its last node, or in front of it.
   void take(const Node* node) { taken_.insert(node); }
   bool is_taken(const Node* node) const { return taken_.count(node) != 0; }
+  // The packed weights of a dequantize_per_channel_group node, made once for all that read it; null, and why, if it has
+  // none that kernels take.
+  const kernel::GroupWeights* group_weights_of(const Node& dequantize, std::string* refusal = nullptr);
+
   // What the step of `head` does beside what stands behind it.
   void add_companions(const Node& head, std::vector<const Node*> nodes) { companions_[&head] = std::move(nodes); }
 
@@ -54,6 +59,7 @@ class Fuser {
   void take_residual(Epilogue& epilogue) const;
 
   std::unordered_map<const Node*, std::vector<const Node*>> companions_;
+  std::unordered_map<const Node*, std::variant<kernel::GroupWeights, std::string>> group_weights_;
   std::unordered_set<const Node*> taken_;
   std::unordered_map<const Node*, std::function<void()>> pending_;  // last node of an epilogue -> makes its step
 };
@@ -69,6 +75,13 @@ std::string fuse_mul(Fuser& fuser, Node& node);
 std::string fuse_concat(Fuser& fuser, Node& node);
 // fuse_products.cpp: convolutions and linear layers
 std::string fuse_product(Fuser& fuser, Node& node);
+// fuse_groups.cpp: linear layers whose weight is dequantized by groups
+std::string fuse_group_linear(Fuser& fuser, Node& node);
+// Takes a choose_qparams_per_token_asymmetric node and what quantizes by it, if linear layers with such weights alone
+// read that.
+//   x -> choose -> scales, zero_points
+//   x, scales, zero_points -> quantize_per_token -> dequantize_per_token -> linear
+bool take_tokens(Fuser& fuser, Node& choose);
 // fuse_images.cpp: pools
 std::string fuse_max_pool(Fuser& fuser, Node& node);
 std::string fuse_average_pool(Fuser& fuser, Node& node);

@@ -136,6 +136,9 @@ constexpr size_t kMaxSpecializations = 8, kMaxSized = 4;
 double operations_of(const Plan& plan, const PlanStep& step) {
   if (const ProductWeights* weights = step.weights())
     return 2 * static_cast<double>(weights->depth()) * static_cast<double>(numel_of(plan.buffers[step.output].sizes));
+  if (const auto* linear = std::get_if<PlanStep::GroupLinear>(&step.form))
+    return 2 * static_cast<double>(linear->weights.depth) *
+           static_cast<double>(numel_of(plan.buffers[step.output].sizes));
   if (step.kind() != PlanStep::Kind::kAttention) return 0;
   const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
   return 2 * static_cast<double>(q[0] * q[1] * q[2]) * static_cast<double>(v[2] * (q[3] + v[3]));

@@ -68,6 +68,7 @@ class MixedBf16 {
         if (may_be_bf16(step.output)) buffer(step.output).dtype = DType::kBF16;
         return;
       case Kind::kDynamicLinear:
+      case Kind::kGroupLinear:
       case Kind::kDynamicConvolution:
       case Kind::kDynamicRound: return read_all_as(step, DType::kF32);
       case Kind::kQuantize:

@@ -144,6 +144,7 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kConvolution: return "convolution";
     case PlanStep::Kind::kLinear: return "linear";
     case PlanStep::Kind::kDynamicLinear: return "dynamic_linear";
+    case PlanStep::Kind::kGroupLinear: return "group_linear";
     case PlanStep::Kind::kDynamicConvolution: return "dynamic_convolution";
     case PlanStep::Kind::kDynamicRound: return "dynamic_round";
     case PlanStep::Kind::kMaxPool: return "max_pool";

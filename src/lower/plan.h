@@ -27,6 +27,7 @@
 //                           t = float(acc) * float(scale * weight_scale[oc]) + offset[oc]; then as kLinear
 //   kDynamicConvolution     the same sums of a convolution; taps outside the image do not count
 //   kDynamicRound           y = float(q - zero_point) * scale, and nothing behind it
+//   kGroupLinear            t = what kernel/gemm_groups.h documents, for activations in f32 or, per token, int8
 //
 // where real(x) is x itself for f32 and float(x - zero_point(x)), an exact integer, for u8; scales are in the
 // multipliers. Then
@@ -53,6 +54,7 @@
 #include <vector>
 
 #include "kernel/activation.h"
+#include "kernel/gemm_groups.h"
 #include "tensor/sym_int.h"
 #include "tensor/tensor.h"
 
@@ -139,6 +141,12 @@ struct PlanStep {
     ProductWeights weights;
     DynamicRange range;
   };
+  // inputs {x [..., depth]}, output [..., OC], both f32; weights of 4 or 8 bits with a scale for each group of a row.
+  struct GroupLinear {
+    kernel::GroupWeights weights;
+    Tensor bias;             // f32 [OC] or undefined
+    bool per_token = false;  // whether x is rounded to int8 by the range of each of its rows (quantize_tokens_s8)
+  };
   // As Convolution for an f32 image, likewise.
   struct DynamicConvolution {
     Convolution convolution;
@@ -186,8 +194,9 @@ struct PlanStep {
   struct Attention {
     double factor = 1;
   };
-  using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, DynamicConvolution, DynamicRound,
-                            MaxPool, AveragePool, Add, Mul, Concat, Map, Copy, Arrange, LayerNorm, Attention>;
+  using Form =
+      std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, GroupLinear, DynamicConvolution,
+                   DynamicRound, MaxPool, AveragePool, Add, Mul, Concat, Map, Copy, Arrange, LayerNorm, Attention>;
   // The forms by name, in the order of Form.
   enum class Kind {
     kQuantize,
@@ -195,6 +204,7 @@ struct PlanStep {
     kConvolution,
     kLinear,
     kDynamicLinear,
+    kGroupLinear,
     kDynamicConvolution,
     kDynamicRound,
     kMaxPool,

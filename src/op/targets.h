@@ -87,6 +87,8 @@ inline constexpr std::string_view kDequantizeGroups =
     "torch.ops.quantized_decomposed.dequantize_per_channel_group.default";
 inline constexpr std::string_view kChooseQParamsPerToken =
     "torch.ops.quantized_decomposed.choose_qparams_per_token_asymmetric.default";
+inline constexpr std::string_view kQuantizePerToken = "torch.ops.quantized_decomposed.quantize_per_token.default";
+inline constexpr std::string_view kDequantizePerToken = "torch.ops.quantized_decomposed.dequantize_per_token.default";
 inline constexpr std::string_view kChooseQParams = "torch.ops.quantized_decomposed.choose_qparams.tensor";
 inline constexpr std::string_view kConvertElementType = "torch.ops.quantized_decomposed.convert_element_type.no_fuse";
 inline constexpr std::string_view kOutDtype = "torch.ops.higher_order.out_dtype";

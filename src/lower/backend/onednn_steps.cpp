@@ -179,6 +179,7 @@ class OneDnnSteps : public StepBackend {
         case Kind::kCopy: return copy(plan, step);
         case Kind::kMap: return "it only moves bytes";
         case Kind::kDynamicRound: return "it only rounds";
+        case Kind::kGroupLinear: return "its weights are packed in groups";
       }
       return "an unknown kind of step";
     } catch (const dnnl::error& error) {

@@ -54,7 +54,7 @@ class ReferenceStep : public CompiledStep {
     const Kind kind = step.kind();
     const bool has_no_scale = kind == Kind::kMaxPool || kind == Kind::kMap || kind == Kind::kCopy ||
                               kind == Kind::kArrange || kind == Kind::kDynamicRound || kind == Kind::kLayerNorm ||
-                              kind == Kind::kAttention;
+                              kind == Kind::kAttention || kind == Kind::kGroupLinear;
     if (!has_no_scale) to_ = requantization(plan_, this->step());
   }
 
@@ -69,6 +69,7 @@ class ReferenceStep : public CompiledStep {
       case Kind::kConvolution: return convolution();
       case Kind::kLinear: return linear();
       case Kind::kDynamicLinear: return dynamic_linear();
+      case Kind::kGroupLinear: return group_linear();
       case Kind::kDynamicConvolution: return dynamic_convolution();
       case Kind::kDynamicRound: return dynamic_round();
       case Kind::kMaxPool: return max_pool();
@@ -217,6 +218,44 @@ class ReferenceStep : public CompiledStep {
     std::vector<const std::byte*> inputs(inputs_.begin(), inputs_.end());
     inputs[0] = reinterpret_cast<const std::byte*>(image.data());
     integers.run(inputs, output_, nullptr);
+  }
+
+  // s, acc and out of kernel/gemm_groups.h.
+  void group_linear() {
+    const PlanStep::GroupLinear& linear = step().as<PlanStep::GroupLinear>();
+    const kernel::GroupWeights& weights = linear.weights;
+    const int64_t depth = weights.depth, channels = weights.channels, rows = numel_of(in(0).sizes) / depth;
+    Requantization to;
+    to.activation = step().activation;
+    std::vector<int32_t> integers(static_cast<size_t>(channels * depth));
+    kernel::unpack_group_weights(weights, integers.data());
+    const auto* x = reinterpret_cast<const float*>(inputs_[0]);
+    std::vector<int8_t> a(static_cast<size_t>(rows * depth));
+    std::vector<kernel::TokenQParams> tokens(static_cast<size_t>(rows));
+    if (linear.per_token) kernel::quantize_tokens_s8(x, rows, depth, a.data(), tokens.data());
+    for (int64_t i = 0; i < rows * channels; ++i) {
+      const int64_t row = i / channels, channel = i % channels;
+      const int32_t* w = integers.data() + channel * depth;
+      float acc = 0, correction = 0;
+      for (int64_t g = 0; g < weights.groups(); ++g) {
+        const float scale = kernel::group_scale(weights, channel, g);
+        float sum = 0;
+        int32_t products = 0, of_weights = 0;
+        for (int64_t k = g * weights.group; k < (g + 1) * weights.group; ++k) {
+          sum = sum + x[row * depth + k] * static_cast<float>(w[k]);
+          products += a[static_cast<size_t>(row * depth + k)] * w[k];
+          of_weights += w[k];
+        }
+        acc = acc + (linear.per_token ? static_cast<float>(products) : sum) * scale;
+        correction = correction + static_cast<float>(of_weights) * scale;
+      }
+      if (linear.per_token) {
+        const kernel::TokenQParams& token = tokens[static_cast<size_t>(row)];
+        acc = (acc - static_cast<float>(token.zero_point) * correction) * token.scale;
+      }
+      if (linear.bias.defined()) acc = acc + linear.bias.data<float>()[channel];
+      finish(acc, to, i);
+    }
   }
 
   void dynamic_round() {

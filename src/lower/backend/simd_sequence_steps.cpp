@@ -51,6 +51,32 @@ Compiled dynamic_product(const Plan& plan, const PlanStep& step) {
   return made(description, run, static_cast<size_t>(count));
 }
 
+Compiled group_linear(const Plan& plan, const PlanStep& step) {
+  const PlanStep::GroupLinear& linear = step.as<PlanStep::GroupLinear>();
+  const int64_t depth = linear.weights.depth, count = numel_of(plan.buffers[step.output].sizes),
+                rows = linear.weights.channels == 0 ? 0 : count / linear.weights.channels;
+  const auto tokens_bytes = static_cast<size_t>(rows) * sizeof(kernel::TokenQParams);
+  const std::string description =
+      concat(linear.per_token ? "quantize by token, then " : "", linear.weights.description());
+  return made(
+      description,
+      [=, weights = linear.weights, bias = linear.bias, per_token = linear.per_token, activation = step.activation](
+          auto inputs, std::byte* output, std::byte* scratch) {
+        const float* added = bias.defined() ? bias.template data<float>() : nullptr;
+        if (per_token) {
+          auto* tokens = reinterpret_cast<kernel::TokenQParams*>(scratch);
+          auto* integers = reinterpret_cast<int8_t*>(scratch + tokens_bytes);
+          kernel::quantize_tokens_s8(f32(inputs[0]), rows, depth, integers, tokens);
+          kernel::linear_groups_s8(integers, tokens, rows, weights, added, f32(output));
+        } else {
+          kernel::linear_groups_f32(f32(inputs[0]), rows, weights, added, f32(output));
+        }
+        if (activation.kind != Activation::Kind::kNone)
+          kernel::activate_f32(activation, f32(output), count, f32(output));
+      },
+      linear.per_token ? tokens_bytes + static_cast<size_t>(rows * depth) : 0);
+}
+
 Compiled dynamic_round(const Plan& plan, const PlanStep& step) {
   const int64_t count = numel_of(plan.buffers[step.inputs[0]].sizes);
   const auto run = [count, range = *step.range()](auto inputs, std::byte* output, std::byte* scratch) {
@@ -179,6 +205,7 @@ Compiled compile_sequence_step(const Plan& plan, const PlanStep& step) {
   switch (step.kind()) {
     case PlanStep::Kind::kDynamicLinear:
     case PlanStep::Kind::kDynamicConvolution: return dynamic_product(plan, step);
+    case PlanStep::Kind::kGroupLinear: return group_linear(plan, step);
     case PlanStep::Kind::kDynamicRound: return dynamic_round(plan, step);
     case PlanStep::Kind::kLayerNorm: return layer_norm(plan, step);
     case PlanStep::Kind::kAttention: return attention(plan, step);

@@ -86,6 +86,7 @@ class SimdSteps : public StepBackend {
       case Kind::kConcat: return concatenation(plan, step);
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
+      case Kind::kGroupLinear:
       case Kind::kDynamicLinear:
       case Kind::kDynamicConvolution:
       case Kind::kDynamicRound:

@@ -285,6 +285,44 @@ TEST(Fuse, TakesDynamicLinearLayers) {
   }
 }
 
+// x [s0, 6, 64] -> gate and up, both of it -> silu(gate) * up -> down, with weights of 4 bits in groups of 32.
+Program group_network(bool per_token) {
+  GraphBuilder g;
+  const auto linear = [&](Node* x, int64_t channels) {
+    return g.call("torch.ops.aten.linear.default", {x, g.group_weight({channels, 64}, 32), g.floats({channels})});
+  };
+  const auto rounded = [&](Node* x) { return per_token ? g.round_tokens(x) : x; };
+  Node* x = rounded(g.input({1, 6, 64}));
+  Node* gate = g.call("torch.ops.aten.silu.default", {linear(x, 64)});
+  Node* hidden = g.call("torch.ops.aten.mul.Tensor", {gate, linear(x, 64)});
+  return g.done({linear(rounded(hidden), 40)});
+}
+
+TEST(Fuse, KeepsWeightsInGroupsPacked) {
+  for (const bool per_token : {false, true}) {
+    Program program = group_network(per_token);
+    const Fusion fusion = fuse_program(program);
+    ASSERT_EQ(fusion.plans.size(), 1u);
+    EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("group_linear", "group_linear", "mul", "group_linear"));
+    for (const NodeFate& fate : fusion.fates) EXPECT_EQ(fate.plan, 0) << fate.node << ": " << fate.refusal;
+    EXPECT_EQ(fusion.plans[0].steps[0].as<PlanStep::GroupLinear>().per_token, per_token);
+    // Nothing of the weights is left beside the packed ones.
+    EXPECT_TRUE(program.attributes.empty());
+    // A hidden value may be rounded to the other side, which moves outputs by a step of a token.
+    EXPECT_LE(difference_from("simd", group_network(per_token), {2, 6, 64}).largest, per_token ? 0.02 : 1e-5);
+  }
+}
+
+TEST(Fuse, TokensThatOthersReadAreRoundedInTheGraph) {
+  GraphBuilder g;
+  Node* x = g.round_tokens(g.input({1, 6, 64}));
+  Node* y = g.call("torch.ops.aten.linear.default", {x, g.group_weight({40, 64}, 32)});
+  Program program = g.done({y, g.call("torch.ops.aten.relu.default", {x})});
+  const Fusion fusion = fuse_program(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_FALSE(fusion.plans[0].steps[0].as<PlanStep::GroupLinear>().per_token);
+}
+
 TEST(Fuse, TakesDynamicConvolutions) {
   for (const DType dtype : {DType::kU8, DType::kS8}) {
     for (const bool floats : {false, true}) {

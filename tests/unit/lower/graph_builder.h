@@ -49,6 +49,24 @@ class GraphBuilder {
     return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
                 {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
   }
+  // Of 4 bits, dequantized by groups along its rows.
+  Node* group_weight(Shape sizes, int64_t group) {
+    Tensor values = Tensor::empty(sizes, DType::kS8), scales = Tensor::empty({sizes[0], sizes[1] / group}, DType::kF32);
+    for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(std::uniform_int_distribution<int>(-8, 7)(random_));
+    for (float& s : scales.span<float>()) s = std::uniform_real_distribution<float>(0.01f, 0.05f)(random_);
+    Node* zero_points = constant(Tensor::empty(scales.sizes(), DType::kS64));
+    return call("torch.ops.quantized_decomposed.dequantize_per_channel_group.default",
+                {constant(values), constant(scales), zero_points, -8, 7, DType::kS8, group, DType::kF32});
+  }
+  // Each row of the last axis rounded to int8 by its own range.
+  Node* round_tokens(Node* x) {
+    const std::string decomposed = "torch.ops.quantized_decomposed.";
+    Node* chosen = call(decomposed + "choose_qparams_per_token_asymmetric.default", {x, DType::kS8});
+    Node *scale = call("operator.getitem", {chosen, 0}), *zero_point = call("operator.getitem", {chosen, 1});
+    Node* q = call(decomposed + "quantize_per_token.default", {x, scale, zero_point, -128, 127, DType::kS8});
+    return call(decomposed + "dequantize_per_token.default",
+                {q, scale, zero_point, -128, 127, DType::kS8, DType::kF32});
+  }
   Node* floats(Shape sizes, float low = 0.5f, float high = 1.5f) {
     Tensor values = Tensor::empty(sizes, DType::kF32);
     for (float& x : values.span<float>()) x = std::uniform_real_distribution<float>(low, high)(random_);

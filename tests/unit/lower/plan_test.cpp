@@ -68,6 +68,7 @@ TEST(Plan, KindsNameTheFormsInTheirOrder) {
       {PlanStep::Convolution{}, "convolution"},
       {PlanStep::Linear{}, "linear"},
       {PlanStep::DynamicLinear{}, "dynamic_linear"},
+      {PlanStep::GroupLinear{}, "group_linear"},
       {PlanStep::DynamicConvolution{}, "dynamic_convolution"},
       {PlanStep::DynamicRound{}, "dynamic_round"},
       {PlanStep::MaxPool{}, "max_pool"},

@@ -63,6 +63,21 @@ Problem dynamic_linear(std::string name, Shape x, int64_t oc, Activation activat
   problem.step.form = Step::DynamicLinear{weights, {qmin, qmax, 0.000244140625}};
   return problem;
 }
+Problem group_linear(std::string name, Shape x, int64_t oc, int64_t group, bool per_token, Activation activation) {
+  const int64_t depth = x.back();
+  std::minstd_rand random(5);
+  std::vector<int8_t> integers(static_cast<size_t>(oc * depth));
+  for (int8_t& q : integers) q = static_cast<int8_t>(static_cast<int>(random() >> 8 & 15) - 8);
+  std::vector<float> scales(static_cast<size_t>(oc * depth / group));
+  for (float& scale : scales) scale = static_cast<float>(random() >> 8 & 255) / 4096;
+  Problem problem{std::move(name), {{x, DType::kF32}}, {x, DType::kF32}, {}};
+  problem.output.sizes.back() = oc;
+  problem.step.activation = activation;
+  problem.step.form =
+      Step::GroupLinear{kernel::pack_group_weights(integers.data(), scales.data(), nullptr, oc, depth, group),
+                        Tensor::full({oc}, DType::kF32, 0.75), per_token};
+  return problem;
+}
 Problem dynamic_conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stride, int64_t pad, int64_t groups,
                      Activation activation, int32_t qmin, int32_t qmax) {
   Problem problem =
@@ -151,6 +166,9 @@ std::vector<Problem> problems() {
       linear("linear_tokens", {2, 5, 48}, 96, {Act::kGelu, 0, 0, 0}, wide, {0.03, 6}),
       dynamic_linear("dynamic_linear", {3, 5, 48}, 96, kNone, 0, 255),
       dynamic_linear("dynamic_linear_gelu", {7, 65}, 33, {Act::kGelu, 0, 0, 0}, 1, 255),
+      group_linear("group_linear", {1, 64}, 33, 32, false, kNone),
+      group_linear("group_linear_silu", {2, 5, 64}, 40, 16, false, {Act::kSilu, 0, 0, 0}),
+      group_linear("group_linear_tokens", {2, 5, 64}, 40, 32, true, kRelu),
       dynamic_conv("dynamic_conv_1x1", {2, 24, 5, 5}, 40, 1, 1, 0, 1, kNone, 0, 255),
       dynamic_conv("dynamic_conv_3x3", {1, 16, 9, 8}, 24, 3, 1, 1, 1, kRelu, 0, 255),
       dynamic_conv("dynamic_conv_stride", {2, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu6, 1, 255),
@@ -368,6 +386,9 @@ double difference(const Tensor& a, const Tensor& b) {
 
 // What oneDNN leaves to others, by the reason it gives.
 const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
+    {"group_linear", "its weights are packed in groups"},
+    {"group_linear_silu", "its weights are packed in groups"},
+    {"group_linear_tokens", "its weights are packed in groups"},
     {"dynamic_round", "it only rounds"},
     {"dynamic_round_image", "it only rounds"},
     {"average_to_other", "other qparams behind it"},
