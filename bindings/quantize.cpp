@@ -178,13 +178,13 @@ RecipeExtensions extensions_of(const val& callbacks) {
 // `files`, an object of byte arrays by name, or undefined, holds what an ONNX model keeps in other files.
 val load_either(const val& bytes, const val& files, const val& fixed) {
   return guard([&] {
-    std::map<std::string, std::vector<std::byte>> beside;
-    const auto external = [&](const std::string& location) -> format::ByteSpan {
+    std::map<std::string, std::shared_ptr<const format::ByteSource>> beside;
+    const auto external = [&](const std::string& location) {
       const auto known = beside.find(location);
       if (known != beside.end()) return known->second;
       QDQ_CHECK(files.call<bool>("hasOwnProperty", location), kUnsupported, "the ONNX model keeps tensors in the file ",
                 location, "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
-      return beside[location] = bytes_from(files[location]);
+      return beside[location] = std::make_shared<format::MemorySource>(format::ByteData(bytes_from(files[location])));
     };
     OnnxFixed values;
     for (const auto& name : emscripten::vecFromJSArray<std::string>(val::global("Object").call<val>("keys", fixed))) {

@@ -79,6 +79,10 @@ class Disk final : public Files {
   }
 
   std::vector<std::byte> read_beside(const std::string& beside, const std::string& name) override {
+    return read(*path_beside(beside, name));
+  }
+
+  std::optional<std::string> path_beside(const std::string& beside, const std::string& name) override {
     const fs::path folder = fs::path(beside).parent_path(), path = folder / name;
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
@@ -91,10 +95,13 @@ class Disk final : public Files {
       refuse(concat("links lead to ", real.string(), ", which is not in the folder of ", beside,
                     "; put a copy of the file there"));
     if (!fs::is_regular_file(real, error)) refuse("it is no ordinary file");
-    return read(real.string());
+    return real.string();
   }
 
-  void write(const std::string& path, std::span<const std::byte> bytes) override { write_file(path, bytes); }
+  void write(const std::string& path, std::span<const std::byte> bytes) override { write_file(path, {&bytes, 1}); }
+  void write_parts(const std::string& path, std::span<const std::span<const std::byte>> parts) override {
+    write_file(path, parts);
+  }
 
   std::string why_not_written(const std::string& folder) override {
     return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? "" : reason_of(errno);
@@ -130,6 +137,20 @@ class Disk final : public Files {
 };
 
 }  // namespace
+
+std::optional<std::string> Files::path_beside(const std::string& /*beside*/, const std::string& /*name*/) {
+  return std::nullopt;
+}
+
+void Files::write_parts(const std::string& path, std::span<const std::span<const std::byte>> parts) {
+  if (parts.size() == 1) return write(path, parts[0]);
+  size_t size = 0;
+  for (const std::span<const std::byte> part : parts) size += part.size();
+  std::vector<std::byte> bytes;
+  bytes.reserve(size);
+  for (const std::span<const std::byte> part : parts) bytes.insert(bytes.end(), part.begin(), part.end());
+  write(path, bytes);
+}
 
 std::vector<std::byte> Files::read_beside(const std::string& beside, const std::string& name) {
   return read(beside.substr(0, beside.find_last_of("/\\") + 1) + name);

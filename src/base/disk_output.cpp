@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/disk_blocks.h"
 #include "base/error.h"
 
 namespace qdq {
@@ -54,14 +55,19 @@ class Descriptor {
   int number_;
 };
 
+using Parts = std::span<const std::span<const std::byte>>;
+
 // False with errno set if not all could be written.
-bool write_all(int descriptor, std::span<const std::byte> bytes) {
-  constexpr size_t kMost = size_t{1} << 30;  // no system takes 2 GB at once
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), std::min(bytes.size(), kMost));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(count));
+bool write_all(int descriptor, Parts parts) {
+  constexpr size_t kMost = size_t{1} << 26;  // no system takes 2 GB at once, and what is on disk comes to memory
+  for (std::span<const std::byte> bytes : parts) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(descriptor, bytes.data(), std::min(bytes.size(), kMost));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return false;
+      release_pages(bytes.first(static_cast<size_t>(count)));
+      bytes = bytes.subspan(static_cast<size_t>(count));
+    }
   }
   return true;
 }
@@ -108,10 +114,10 @@ class WithoutPipeSignal {
 };
 #endif
 
-void write_stream(const std::string& path, std::span<const std::byte> bytes) {
+void write_stream(const std::string& path, Parts parts) {
   [[maybe_unused]] const WithoutPipeSignal quiet;
   Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file || !write_all(file.number(), bytes) || !file.close()) refuse_output(path, reason_of(errno));
+  if (!file || !write_all(file.number(), parts) || !file.close()) refuse_output(path, reason_of(errno));
 }
 
 bool has_ended(pid_t process) {
@@ -169,8 +175,8 @@ class Part {
   Part& operator=(const Part&) = delete;
 
   // False where a file without a name cannot be given one: nothing is left then.
-  bool put(std::span<const std::byte> bytes) {
-    if (!write_all(file_.number(), bytes)) refuse();
+  bool put(Parts parts) {
+    if (!write_all(file_.number(), parts)) refuse();
     if (!is_named_) {
       if (link_as(path_)) return true;
       if (errno != EEXIST) return false;
@@ -207,11 +213,11 @@ class Part {
 
 }  // namespace
 
-void write_file(const std::string& path, std::span<const std::byte> bytes) {
+void write_file(const std::string& path, Parts parts) {
   struct stat found{};
   const bool exists = ::stat(path.c_str(), &found) == 0;
   if (exists && S_ISDIR(found.st_mode)) refuse_output(path, "it is a folder, a file was wanted");
-  if (exists && S_ISFIFO(found.st_mode)) return write_stream(path, bytes);
+  if (exists && S_ISFIFO(found.st_mode)) return write_stream(path, parts);
   if (exists && !S_ISREG(found.st_mode))
     refuse_output(path, concat("it is a ", S_ISSOCK(found.st_mode) ? "socket" : "device", ", a file was wanted"));
   if (exists && access(path.c_str(), W_OK) != 0) refuse_output(path, reason_of(errno));
@@ -221,8 +227,8 @@ void write_file(const std::string& path, std::span<const std::byte> bytes) {
   const std::lock_guard<std::mutex> lock(writing);
   remove_stale_parts(name);
   const struct stat* old = exists ? &found : nullptr;
-  if (Part(path, name, old, true).put(bytes)) return;
-  Part(path, name, old, false).put(bytes);
+  if (Part(path, name, old, true).put(parts)) return;
+  Part(path, name, old, false).put(parts);
 }
 
 }  // namespace qdq

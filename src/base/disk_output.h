@@ -15,6 +15,7 @@ std::string reason_of(int error);
 // it. The bytes are gathered in a file without a name where the file system has such, so that nothing is left behind by
 // a process that is killed; elsewhere in PATH.PID.part, which the next write of PATH removes if PID has ended.
 // Throws Error{kIo} with path and reason, for folders, devices and sockets too, which are never replaced.
-void write_file(const std::string& path, std::span<const std::byte> bytes);
+// The bytes are parts, one behind the other; of those in scratch files (base/disk_blocks.h) nothing stays in memory.
+void write_file(const std::string& path, std::span<const std::span<const std::byte>> parts);
 
 }  // namespace qdq

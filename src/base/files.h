@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,14 @@ class Files {
   virtual bool is_file(const std::string& path) = 0;
   // Whether both names mean one file. By default: whether they are the same but for "." and "..".
   virtual bool is_same(const std::string& a, const std::string& b);
+
+  // For models that are larger than the memory: a path under which read_part reads what read_beside reads, which throws
+  // as that does; by default there is none.
+  virtual std::optional<std::string> path_beside(const std::string& beside, const std::string& name);
+  // write() of bytes that lie in several places, one part behind the other. By default they are put together in memory;
+  // the disk writes one after the other, and takes the pages of those in scratch files (base/disk_blocks.h) out of
+  // memory as it goes.
+  virtual void write_parts(const std::string& path, std::span<const std::span<const std::byte>> parts);
 };
 
 // The files of the operating system; it may be called by any thread. A WASM module has it only if it was linked with a

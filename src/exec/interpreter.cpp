@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/disk_blocks.h"
 #include "base/memory.h"
 #include "exec/footprint.h"
 #include "op/control_flow.h"
@@ -304,6 +305,16 @@ Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Ru
   return work;
 }
 
+namespace {
+// Takes weights that lie on disk out of memory, layer by layer.
+void release_operands(const Call<Tensor>& call) {
+  if (!has_disk_blocks()) return;
+  for (size_t i = 0; i < call.size(); ++i)
+    if (const Tensor* tensor = call[i].get_if<Tensor>(); tensor != nullptr && tensor->defined())
+      release_pages({tensor->storage()->data(), tensor->storage()->size()});
+}
+}  // namespace
+
 size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   NodeStep& step = steps[i];
   const Node& node = *step.node;
@@ -329,6 +340,7 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   run.ranged = nullptr;
   if (!step.compiled || node_hook || !run.in_tails) {
     values[i] = step.compiled ? step.compiled->run(call) : step.op->eval(call);
+    release_operands(call);
     return i;
   }
   std::deque<Call<Tensor>> calls;
@@ -336,6 +348,7 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   Value result = step.compiled->run(call, tail);
   const size_t last = i + tail.length();
   values[last] = std::move(result);
+  release_operands(call);
   if (tail.range()) {
     run.ranged = steps[last].node;
     run.range = *tail.range();

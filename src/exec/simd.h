@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/disk_blocks.h"
 #include "exec/op_backend.h"
 
 namespace qdq {
@@ -35,6 +36,7 @@ template <class Packed> class PackedWeight {
                       weight_.strides() == weight.strides() && weight_.storage() == weight.storage();
     if (same) return packed_;
     Packed packed = pack(weight.contiguous());
+    keep = keep && !is_on_disk(weight.raw());  // all packed weights of such a model are more than the memory
     weight_ = keep ? weight : Tensor();
     packed_ = keep ? packed : Packed();
     return packed;

@@ -5,7 +5,9 @@
 #include <protozero/pbf_writer.hpp>
 
 #include <charconv>
+#include <cstring>
 
+#include "base/disk_blocks.h"
 #include "tensor/strings.h"
 
 namespace qdq::format {
@@ -138,8 +140,8 @@ void read_place(Message message, ExternalBytes& out) {
   else if (key == "length") out.length = whole_number(value);
 }
 
-ByteSpan external_bytes(const std::string& tensor, const ExternalBytes& place, uint64_t wanted,
-                        const OnnxExternalData& external) {
+PartSource external_bytes(const std::string& tensor, const ExternalBytes& place, uint64_t wanted,
+                          const OnnxExternalData& external) {
   QDQ_CHECK(external, kUnsupported, "the tensor ", tensor, " of the ONNX file has its data in another file, ",
             place.location,
             ", which is not at hand; give it too, or save the model as one file (onnx.save without external data)");
@@ -148,12 +150,23 @@ ByteSpan external_bytes(const std::string& tensor, const ExternalBytes& place, u
                       concat("/", path, "/").find("/../") != std::string::npos;
   QDQ_CHECK(!leaves, kBadFile, "the tensor ", tensor, " of the ONNX file has its data in '", path,
             "', which is not in the model's folder");
-  const ByteSpan bytes = external(path);
-  const uint64_t length = place.length.value_or(wanted);
-  QDQ_CHECK(length == wanted && place.offset <= bytes.size() && wanted <= bytes.size() - place.offset, kBadFile,
-            "the tensor ", tensor, " wants ", wanted, " bytes at ", place.offset, " of ", path, ", which has ",
-            bytes.size(), length == wanted ? "" : concat("; the model says ", length));
-  return bytes.subspan(static_cast<size_t>(place.offset), static_cast<size_t>(wanted));
+  std::shared_ptr<const ByteSource> file = external(path);
+  const uint64_t length = place.length.value_or(wanted), size = file->size();
+  QDQ_CHECK(length == wanted && place.offset <= size && wanted <= size - place.offset, kBadFile, "the tensor ", tensor,
+            " wants ", wanted, " bytes at ", place.offset, " of ", path, ", which has ", size,
+            length == wanted ? "" : concat("; the model says ", length));
+  return {std::move(file), place.offset, wanted};
+}
+
+// Reads all of it, piece by piece; nothing of a place in a scratch file stays in memory.
+void read_into(const ByteSource& source, std::span<std::byte> out) {
+  constexpr size_t kPiece = size_t{1} << 24;
+  for (size_t done = 0; done < out.size(); done += kPiece) {
+    const std::span<std::byte> piece = out.subspan(done, std::min(kPiece, out.size() - done));
+    const ByteData data = source.read(done, piece.size());
+    std::memcpy(piece.data(), data.bytes().data(), piece.size());
+    release_pages(piece);
+  }
 }
 
 // What a TensorProto's fields say, before its numbers are made of them.
@@ -203,8 +216,8 @@ Tensor four_bit_tensor(const TensorFields& in, DType dtype, const OnnxExternalDa
   const uint64_t wanted = static_cast<uint64_t>(in.numel) / 2 + static_cast<uint64_t>(in.numel) % 2;
   Bytes packed;
   if (in.location != 0) {
-    const ByteSpan bytes = external_bytes(in.name, in.place, wanted, external);
-    packed.assign(bytes.begin(), bytes.end());
+    packed.resize(static_cast<size_t>(wanted));
+    read_into(external_bytes(in.name, in.place, wanted, external), packed);
   } else if (in.raw) {
     const ByteSpan bytes = bytes_of({in.raw->data(), in.raw->size()});
     packed.assign(bytes.begin(), bytes.end());
@@ -227,14 +240,16 @@ Tensor number_tensor(const TensorFields& in, DType dtype, const OnnxExternalData
   const Bytes* fixed = dtype == DType::kF32 ? &in.floats : dtype == DType::kF64 ? &in.doubles : nullptr;
   Tensor out;
   if (in.location != 0) {
-    const ByteSpan bytes = external_bytes(in.name, in.place, static_cast<uint64_t>(in.numel) * size, external);
-    out = Tensor::empty(in.sizes, dtype);
-    if (!bytes.empty()) std::memcpy(out.raw(), bytes.data(), bytes.size());
+    const PartSource bytes = external_bytes(in.name, in.place, static_cast<uint64_t>(in.numel) * size, external);
+    out = Tensor(std::make_shared<Storage>(static_cast<size_t>(bytes.size())), dtype, in.sizes,
+                 contiguous_strides(in.sizes), 0);
+    read_into(bytes, {out.raw(), out.nbytes()});
   } else if (in.raw || fixed) {
     const ByteSpan bytes = in.raw ? bytes_of({in.raw->data(), in.raw->size()}) : ByteSpan(*fixed);
     in.check_count(bytes.size(), size, " bytes of data");
     out = Tensor::empty(in.sizes, dtype);
     if (!bytes.empty()) std::memcpy(out.raw(), bytes.data(), bytes.size());
+    release_pages({out.raw(), out.nbytes()});
   } else {
     in.check_count(in.integers.size(), 1, " numbers");
     out = Tensor::empty(in.sizes, dtype);
@@ -560,7 +575,7 @@ using Writer = protozero::basic_pbf_writer<std::vector<char>>;
 // Where large tensors go: into the model, or behind each other into a file beside it.
 struct DataFile {
   std::string name;
-  Bytes* bytes = nullptr;
+  Parts* bytes = nullptr;
 };
 
 void write_tensor(Writer out, const std::string& name, const Tensor& tensor, const DataFile& data) {
@@ -575,9 +590,10 @@ void write_tensor(Writer out, const std::string& name, const Tensor& tensor, con
   }
   if (data.bytes == nullptr || dense.nbytes() < kLeast) {
     out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
+    release_pages({dense.raw(), dense.nbytes()});
     return;
   }
-  data.bytes->resize((data.bytes->size() + kAlignment - 1) / kAlignment * kAlignment);
+  data.bytes->add(Bytes(static_cast<size_t>((kAlignment - data.bytes->size() % kAlignment) % kAlignment)));
   const auto entry = [&](const char* key, const std::string& value) {
     Writer message(out, 13);
     message.add_string(1, key);
@@ -587,8 +603,7 @@ void write_tensor(Writer out, const std::string& name, const Tensor& tensor, con
   entry("offset", std::to_string(data.bytes->size()));
   entry("length", std::to_string(dense.nbytes()));
   out.add_int32(14, 1);
-  const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(dense.raw()), dense.nbytes());
-  data.bytes->insert(data.bytes->end(), bytes.begin(), bytes.end());
+  data.bytes->add(dense.storage(), {dense.raw(), dense.nbytes()});
 }
 
 void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data);
@@ -681,26 +696,38 @@ OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external) {
   return out;
 }
 
+namespace {
+
+uint64_t bytes_of_tensors(const OnnxGraph& graph) {
+  uint64_t bytes = 0;
+  for (const auto& [name, tensor] : graph.initializers) bytes += tensor.nbytes();
+  for (const OnnxNode& node : graph.nodes)
+    for (const OnnxAttribute& attribute : node.attributes)
+      for (const auto& inner : attribute.graphs) bytes += bytes_of_tensors(*inner);
+  return bytes;
+}
+
+}  // namespace
+
 bool fits_in_one_file(const OnnxGraph& graph) {
   // A message of protobuf has less than two gigabytes; the rest of the model is small.
   constexpr uint64_t kMostBytes = (uint64_t{1} << 31) - (uint64_t{1} << 26);
-  uint64_t bytes = 0;
-  const auto count = [&](const auto& self, const OnnxGraph& each) -> void {
-    for (const auto& [name, tensor] : each.initializers) bytes += tensor.nbytes();
-    for (const OnnxNode& node : each.nodes)
-      for (const OnnxAttribute& attribute : node.attributes)
-        for (const auto& inner : attribute.graphs) self(self, *inner);
-  };
-  count(count, graph);
-  return bytes < kMostBytes;
+  return bytes_of_tensors(graph) < kMostBytes;
 }
 
-Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name, Bytes* data) {
+Bytes write_onnx_file(const OnnxFile& file) { return onnx_file_parts(file).joined(); }
+
+Parts onnx_file_parts(const OnnxFile& file, const std::string& data_name, Parts* data) {
   QDQ_CHECK(
       data != nullptr || fits_in_one_file(file), kUnsupported,
       "the model's tensors are more than the two gigabytes that an ONNX file can have; keep them in a file beside "
       "it");
-  std::vector<char> buffer;
+  const auto written = std::make_shared<std::vector<char>>();
+  std::vector<char>& buffer = *written;
+  constexpr uint64_t kAround = uint64_t{1} << 16;
+  const uint64_t bytes = bytes_of_tensors(file);
+  // So that nothing is copied as it grows: nodes are few beside tensors.
+  if (data == nullptr) buffer.reserve(static_cast<size_t>(bytes + bytes / 16 + kAround));
   {
     Writer model(buffer);
     model.add_int64(1, file.ir_version);
@@ -721,8 +748,9 @@ Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name, Bytes*
       entry.add_string(2, value);
     }
   }
-  const ByteSpan written = bytes_of({buffer.data(), buffer.size()});
-  return {written.begin(), written.end()};
+  Parts out;
+  out.add(written, bytes_of({buffer.data(), buffer.size()}));
+  return out;
 }
 
 }  // namespace qdq::format

@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "format/bytes.h"
+#include "format/parts.h"
+#include "format/source.h"
 #include "tensor/tensor.h"
 
 namespace qdq::format {
@@ -116,9 +117,9 @@ inline constexpr int64_t kOnnxU4 = 21, kOnnxS4 = 22;
 std::optional<DType> onnx_dtype(int64_t number);
 int64_t onnx_number(DType dtype);  // and back
 
-// The bytes of a file that tensors of a model lie in, by the path that the model gives, relative to its own folder:
-// "model.onnx.data". They are looked at before the next call. Throws if there is no such file.
-using OnnxExternalData = std::function<ByteSpan(const std::string& location)>;
+// A file that tensors of a model lie in, by the path that the model gives, relative to its own folder:
+// "model.onnx.data". It is read before the next call. Throws if there is no such file.
+using OnnxExternalData = std::function<std::shared_ptr<const ByteSource>(const std::string& location)>;
 
 // Reads a ModelProto. Tensors are copied once; their sizes are checked against the bytes that are there before memory
 // is taken. Throws Error{kBadFile} if the bytes are no ONNX model or contradict themselves, Error{kUnsupported} naming
@@ -130,8 +131,10 @@ OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external = {});
 bool fits_in_one_file(const OnnxGraph& graph);
 
 // The bytes of a ModelProto; tensors as raw data. With `data` initializers of a kilobyte and more lie there, each at a
-// multiple of 64, in a file that the model calls `data_name`. Equal structs give equal bytes. Throws
-// Error{kUnsupported} if the tensors are more than two gigabytes and there is no `data`.
-Bytes write_onnx_file(const OnnxFile& file, const std::string& data_name = {}, Bytes* data = nullptr);
+// multiple of 64, in a file that the model calls `data_name`, and are not copied. Equal structs give equal bytes.
+// Throws Error{kUnsupported} if the tensors are more than two gigabytes and there is no `data`.
+Parts onnx_file_parts(const OnnxFile& file, const std::string& data_name = {}, Parts* data = nullptr);
+// The same without other files, as one.
+Bytes write_onnx_file(const OnnxFile& file);
 
 }  // namespace qdq::format

@@ -48,6 +48,19 @@ class MemorySource final : public ByteSource {
   ByteSpan bytes_;
 };
 
+// Some bytes of another source, which lie inside.
+class PartSource final : public ByteSource {
+ public:
+  PartSource(std::shared_ptr<const ByteSource> whole, uint64_t offset, uint64_t size)
+      : whole_(std::move(whole)), offset_(offset), size_(size) {}
+  uint64_t size() const override { return size_; }
+  ByteData read(uint64_t offset, uint64_t count) const override { return whole_->read(offset_ + offset, count); }
+
+ private:
+  std::shared_ptr<const ByteSource> whole_;
+  uint64_t offset_, size_;
+};
+
 // A file, read part by part. The files must outlive it. Throws Error{kIo} if there is no such file.
 class FileSource final : public ByteSource {
  public:

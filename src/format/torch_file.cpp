@@ -55,12 +55,6 @@ bool is_known_global(const std::string& name) {
          std::find(std::begin(kKnown), std::end(kKnown), name) != std::end(kKnown);
 }
 
-std::shared_ptr<Storage> copy_of(ByteSpan bytes) {
-  auto storage = std::make_shared<Storage>(bytes.size());
-  if (!bytes.empty()) std::memcpy(storage->data(), bytes.data(), bytes.size());
-  return storage;
-}
-
 // Any other value than 0 and 1 in a bool is undefined behaviour.
 void make_bools(Storage& storage) {
   for (std::byte& b : std::span(storage.data(), storage.size())) b = b == std::byte{0} ? std::byte{0} : std::byte{1};
@@ -77,8 +71,8 @@ Tensor view_of(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
 
 class TorchReader {
  public:
-  TorchReader(ByteSpan bytes, const std::string& what, bool is_verified)
-      : what_(what), archive_(open(bytes, is_verified)) {
+  TorchReader(std::shared_ptr<const ByteSource> source, const std::string& what, bool is_verified)
+      : what_(what), archive_(open(std::move(source), is_verified)) {
     const ZipEntry* data = nullptr;
     for (const ZipEntry& entry : archive_.entries())
       if (entry.name.ends_with("/data.pkl") && entry.name.find('/') == entry.name.size() - 9) data = &entry;
@@ -103,11 +97,11 @@ class TorchReader {
   }
 
  private:
-  ZipReader open(ByteSpan bytes, bool is_verified) const {
-    QDQ_CHECK(bytes.size() < 2 || bytes[0] != std::byte{0x80}, kUnsupported, what_,
+  ZipReader open(std::shared_ptr<const ByteSource> source, bool is_verified) const {
+    QDQ_CHECK(source->size() < 2 || source->read(0, 1).bytes()[0] != std::byte{0x80}, kUnsupported, what_,
               ": this is a bare pickle, as torch.save wrote it before PyTorch 1.6;"
               " load it with PyTorch and save it again");
-    return ZipReader(bytes, what_, is_verified);
+    return ZipReader(std::move(source), what_, is_verified);
   }
 
   template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
@@ -215,7 +209,11 @@ class TorchReader {
     if (!dtype) dtype = type ? type->dtype : DType::kU8;
     const std::string& key = id->items[2]->text;
     std::shared_ptr<Storage>& storage = storages_[key];
-    if (!storage) storage = copy_of(archive_.read(prefix_ + "data/" + key).bytes());
+    if (!storage) {
+      const ZipEntry* entry = archive_.find(prefix_ + "data/" + key);
+      if (!entry) bad("the member '", prefix_, "data/", key, "' is missing");
+      storage = read_storage(archive_, *entry, false);
+    }
     const int64_t count = id->items[4]->integer;
     const size_t capacity = storage->size() / (type ? size_of(type->dtype) : 1);
     if (count < 0 || static_cast<uint64_t>(count) > capacity)
@@ -238,7 +236,7 @@ class TorchReader {
 
 class TorchWriter {
  public:
-  Bytes write(std::span<const TorchTensor> tensors) {
+  Parts write(std::span<const TorchTensor> tensors) {
     PickleValue* root = pickle_.add(Kind::kDict);
     std::unordered_set<std::string_view> names;
     for (const TorchTensor& entry : tensors) {
@@ -250,15 +248,22 @@ class TorchWriter {
     pickle_.root = root;
     ZipWriter archive({64, false});
     const Bytes pickle = write_pickle(pickle_);
-    uint64_t bytes = pickle.size();
-    for (const auto& storage : storages_) bytes += storage->size();
-    archive.expect(storages_.size() + 3, bytes);
     archive.add("archive/data.pkl", pickle);
     archive.add("archive/byteorder", bytes_of("little"));
-    for (size_t i = 0; i < storages_.size(); ++i)
-      archive.add("archive/data/" + std::to_string(i), {storages_[i]->data(), storages_[i]->size()});
+    constexpr size_t kSmall = 4096;  // cheaper to copy than to keep apart
+    for (size_t i = 0; i < storages_.size(); ++i) {
+      const ByteSpan bytes(storages_[i]->data(), storages_[i]->size());
+      const std::string name = "archive/data/" + std::to_string(i);
+      if (bytes.size() <= kSmall) {
+        archive.add(name, bytes);
+        continue;
+      }
+      Parts part;
+      part.add(storages_[i], bytes);
+      archive.add_parts(name, part);
+    }
     archive.add("archive/version", bytes_of("3\n"));
-    return archive.finish();
+    return archive.finish_parts();
   }
 
  private:
@@ -327,16 +332,21 @@ class TorchWriter {
 }  // namespace
 
 std::vector<TorchTensor> read_torch_file(ByteSpan bytes, const std::string& what, bool is_verified) {
-  return TorchReader(bytes, what, is_verified).read();
+  return read_torch_file(std::make_shared<MemorySource>(bytes), what, is_verified);
+}
+std::vector<TorchTensor> read_torch_file(std::shared_ptr<const ByteSource> source, const std::string& what,
+                                         bool is_verified) {
+  return TorchReader(std::move(source), what, is_verified).read();
 }
 
-Bytes write_torch_file(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
+Bytes write_torch_file(std::span<const TorchTensor> tensors) { return torch_file_parts(tensors).joined(); }
+Parts torch_file_parts(std::span<const TorchTensor> tensors) { return TorchWriter().write(tensors); }
 
-Tensor tensor_from_bytes(ByteSpan bytes, DType dtype, Shape sizes, Shape strides, int64_t offset,
-                         const std::string& what) {
-  std::shared_ptr<Storage> storage = copy_of(bytes);
-  if (dtype == DType::kBool) make_bools(*storage);
-  return view_of(std::move(storage), dtype, std::move(sizes), std::move(strides), offset, what);
+std::shared_ptr<Storage> read_storage(const ZipReader& archive, const ZipEntry& entry, bool are_bools) {
+  auto storage = std::make_shared<Storage>(static_cast<size_t>(entry.size));
+  archive.read_into(entry, {storage->data(), storage->size()});
+  if (are_bools) make_bools(*storage);
+  return storage;
 }
 
 }  // namespace qdq::format

@@ -10,6 +10,7 @@
 
 #include <stb/stb_image.h>
 
+#include "base/disk_blocks.h"
 #include "base/large_pages.h"
 #include "tensor/strings.h"
 
@@ -104,6 +105,22 @@ uint32_t crc32(ByteSpan bytes, uint32_t before) {
   for (; i < bytes.size(); ++i) crc = kCrc[0][(crc ^ static_cast<uint32_t>(bytes[i])) & 0xFF] ^ crc >> 8;
   return ~crc;
 }
+
+namespace {
+
+// Of bytes that may be on disk: piece by piece, so that they never are in memory together.
+uint32_t crc32_by_pieces(ByteSpan bytes, uint32_t crc) {
+  constexpr size_t kPiece = size_t{1} << 24;
+  while (!bytes.empty()) {
+    const ByteSpan piece = bytes.first(std::min(kPiece, bytes.size()));
+    crc = crc32(piece, crc);
+    release_pages(piece);
+    bytes = bytes.subspan(piece.size());
+  }
+  return crc;
+}
+
+}  // namespace
 
 ZipReader::ZipReader(ByteSpan bytes, std::string what, bool is_verified)
     : ZipReader(std::make_shared<MemorySource>(bytes), std::move(what), is_verified) {}
@@ -275,6 +292,34 @@ ByteData ZipReader::read(const ZipEntry& entry) const {
   return ByteData(std::move(out));
 }
 
+void ZipReader::read_into(const ZipEntry& entry, std::span<std::byte> out) const {
+  QDQ_CHECK(out.size() == entry.size, kInternal, what_, ": the member '", entry.name, "' has ", entry.size,
+            " bytes, and room is for ", out.size());
+  if (entry.method != kStored) {
+    const ByteData data = read(entry);
+    if (!out.empty()) std::memcpy(out.data(), data.bytes().data(), out.size());
+    release_pages(out);
+    return;
+  }
+  const Location at = locate(entry);
+  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  constexpr size_t kPiece = size_t{1} << 24;
+  uint32_t crc = 0;
+  for (size_t done = 0; done < out.size(); done += kPiece) {
+    const std::span<std::byte> piece = out.subspan(done, std::min(kPiece, out.size() - done));
+    const ByteData data = source_->read(at.data_offset + done, piece.size());
+    std::memcpy(piece.data(), data.bytes().data(), piece.size());
+    if (!is_verified_) crc = crc32(piece, crc);
+    release_pages(piece);
+  }
+  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+}
+
+std::shared_ptr<const ByteSource> ZipReader::source_of(const ZipEntry& entry) const {
+  if (entry.method != kStored) return std::make_shared<MemorySource>(read(entry));
+  return std::make_shared<PartSource>(source_, offset_of_stored(entry), entry.size);
+}
+
 ByteData ZipReader::read(std::string_view name) const {
   const ZipEntry* entry = find(name);
   if (!entry) bad("the member '", name, "' is missing");
@@ -313,11 +358,24 @@ void ZipWriter::add_deflated(std::string_view name, ByteSpan data) {
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan data, ByteSpan packed, uint16_t method) {
+  add_header({std::string(name), data.size(), packed.size(), position(), crc32(data), method});
+  append(out_, packed);
+}
+
+void ZipWriter::add_parts(std::string_view name, const Parts& data) {
+  uint32_t crc = 0;
+  for (const ByteSpan part : data.spans()) crc = crc32_by_pieces(part, crc);
+  add_header({std::string(name), data.size(), data.size(), position(), crc, kStored});
+  done_.add(std::exchange(out_, {}));
+  done_.add(data);
+}
+
+void ZipWriter::add_header(const ZipEntry& entry) {
+  const std::string& name = entry.name;
   QDQ_CHECK(!name.empty() && name.size() <= 0xFFFF, kInvalidArgument,
             "a zip member needs a name of 1 to 65535 bytes, found ", name.size());
   QDQ_CHECK(by_name_.emplace(name, entries_.size()).second, kInvalidArgument, "the zip member '", name,
             "' was added twice");
-  const ZipEntry entry{std::string(name), data.size(), packed.size(), out_.size(), crc32(data), method};
   const bool wide = options_.always_zip64 || entry.size >= kIn64;
   Bytes extra;
   if (wide) {
@@ -327,8 +385,8 @@ void ZipWriter::add(std::string_view name, ByteSpan data, ByteSpan packed, uint1
     append_number(extra, entry.compressed_size);
   }
   if (options_.alignment > 1) {
-    const size_t start = out_.size() + kLocalSize + name.size() + extra.size() + 4;
-    const size_t padding = (options_.alignment - start % options_.alignment) % options_.alignment;
+    const uint64_t start = position() + kLocalSize + name.size() + extra.size() + 4;
+    const auto padding = static_cast<size_t>((options_.alignment - start % options_.alignment) % options_.alignment);
     append(extra, bytes_of("FB"));
     append_number(extra, static_cast<uint16_t>(padding));
     extra.resize(extra.size() + padding, std::byte{'Z'});
@@ -347,7 +405,6 @@ void ZipWriter::add(std::string_view name, ByteSpan data, ByteSpan packed, uint1
   append_number(out_, static_cast<uint16_t>(extra.size()));
   append(out_, bytes_of(name));
   append(out_, extra);
-  append(out_, packed);
   entries_.push_back(entry);
 }
 
@@ -385,10 +442,22 @@ void append_central_header(Bytes& out, const ZipEntry& entry, bool always_zip64)
 }  // namespace
 
 Bytes ZipWriter::finish() {
-  const uint64_t offset = out_.size();
+  if (!done_.empty()) return finish_parts().joined();
+  finish_directory();
+  return std::exchange(out_, {});
+}
+
+Parts ZipWriter::finish_parts() {
+  finish_directory();
+  done_.add(std::exchange(out_, {}));
+  return std::exchange(done_, {});
+}
+
+void ZipWriter::finish_directory() {
+  const uint64_t offset = position();
   const size_t count = entries_.size();
   for (const ZipEntry& entry : entries_) append_central_header(out_, entry, options_.always_zip64);
-  const uint64_t end = out_.size(), size = end - offset;
+  const uint64_t end = position(), size = end - offset;
   if (options_.always_zip64 || offset >= kIn64 || size >= kIn64 || count >= kCountIn64) {
     append_number(out_, kEnd64);
     append_number(out_, uint64_t{kEnd64Size - 12});
@@ -414,7 +483,6 @@ Bytes ZipWriter::finish() {
   append_number(out_, uint16_t{0});
   entries_.clear();
   by_name_.clear();
-  return std::exchange(out_, {});
 }
 
 }  // namespace qdq::format

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "format/parts.h"
 #include "format/source.h"
 
 namespace qdq::format {
@@ -46,6 +47,11 @@ class ZipReader {
   ByteData read(const ZipEntry& entry) const;
   // The same by name. Throws Error{kBadFile} if there is no such member.
   ByteData read(std::string_view name) const;
+  // The same, written to `out`, which has the member's size, piece by piece. Nothing of those in scratch files
+  // (base/disk_blocks.h) stays in memory.
+  void read_into(const ZipEntry& entry, std::span<std::byte> out) const;
+  // The bytes of a member to be read part by part: of a stored one as they lie in the archive, verified before.
+  std::shared_ptr<const ByteSource> source_of(const ZipEntry& entry) const;
   // Where the bytes of a stored member lie in the archive, verified piece by piece. Throws as read() does.
   uint64_t offset_of_stored(const ZipEntry& entry) const;
 
@@ -87,20 +93,28 @@ class ZipWriter {
   explicit ZipWriter(Options options);
 
   // Takes memory for members with so many bytes in all, with what the archive puts around them, so that nothing is
-  // copied as it grows.
+  // copied as it grows. Members that are Parts do not count.
   void expect(size_t members, uint64_t bytes);
   // Throws Error{kInvalidArgument} if the name is empty, too long (65535 bytes) or was added before.
   void add(std::string_view name, ByteSpan data);
+  // The same of bytes that are not copied but stay where they are.
+  void add_parts(std::string_view name, const Parts& data);
   // The same, deflated where that is smaller; members of a gigabyte and more are stored.
   void add_deflated(std::string_view name, ByteSpan data);
   // The whole archive. The writer is empty afterwards.
   Bytes finish();
+  Parts finish_parts();
 
  private:
   // `packed`: the member's bytes as they stand in the archive.
   void add(std::string_view name, ByteSpan data, ByteSpan packed, uint16_t method);
+  // Of a member whose bytes follow.
+  void add_header(const ZipEntry& entry);
+  uint64_t position() const { return done_.size() + out_.size(); }
+  void finish_directory();
 
   Options options_;
+  Parts done_;  // in front of out_
   Bytes out_;
   std::vector<ZipEntry> entries_;
   std::unordered_map<std::string, size_t> by_name_;

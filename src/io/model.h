@@ -25,8 +25,8 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
 // that keeps its tensors there, the one of that name with OnnxOptions::data_ending behind.
 struct ModelFiles {
   std::string path;
-  std::vector<std::byte> model, data;
-  std::string data_name;  // of the file beside it
+  format::Parts model, data;  // the program's tensors in place: they must not change before all is written
+  std::string data_name;      // of the file beside it
   // One sentence, or "": that PyTorch does not load this .pt2 file, for want of operators; or onnx_saturation_warning.
   std::string warning;
   uint64_t size() const { return model.size() + data.size(); }
@@ -39,7 +39,9 @@ struct Model {
   Program program;
   uint64_t file_bytes;  // with the files beside an ONNX model that hold its tensors
 };
-// Reads a model; errors name the file. One that is `to_run` must hold no operator that qdq does not have: throws
+// Reads a model; errors name the file. Files of a gigabyte and more are read part by part, and the tensors of such a
+// model lie on disk (base/disk_blocks.h), as do those that are made of it by convert_pt2e and save_program. One
+// that is `to_run` must hold no operator that qdq does not have: throws
 // Error{kUnsupported} that lists those (check_ops).
 Model load_model(const std::string& path, Files& files = disk(), bool to_run = true, const OnnxFixed& fixed = {});
 

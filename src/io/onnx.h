@@ -69,9 +69,10 @@ struct OnnxOptions {
 // symbols, and outputs are output_0, output_1, ... Equal programs give equal bytes.
 // Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with
 // the reason; Error{kInvalidArgument} for an opset that is not written.
-// The external data, if there is any, goes to `data`; the model calls that file `data_name`.
-std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options, const std::string& data_name,
-                                 std::vector<std::byte>& data);
+// The external data, if there is any, goes to `data`; the model calls that file `data_name`. The tensors stay where
+// they are, and must not change before it is written.
+format::Parts save_onnx_parts(const Program& program, const OnnxOptions& options, const std::string& data_name,
+                              format::Parts& data);
 // One sentence on what ONNX Runtime computes otherwise of a quantized program where the processor lacks VNNI: its
 // kernels add two products of uint8 and int8 in 16 bits, which saturate. "" if no two can.
 std::string onnx_saturation_warning(const Program& program);

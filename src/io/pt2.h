@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "format/parts.h"
+#include "format/source.h"
 #include "graph/program.h"
 
 namespace qdq {
@@ -24,6 +26,8 @@ namespace qdq {
 // is damaged, Error{kUnsupported} if it is of another schema version or holds custom objects, sparse tensors or
 // unknown data types.
 Program load_pt2(std::span<const std::byte> bytes);
+// The same of a file that is read part by part, weight by weight; BlocksOnDisk (base/disk_blocks.h) keeps them on disk.
+Program load_pt2(std::shared_ptr<const format::ByteSource> source);
 
 // A .pt2 file that torch.export.load of PyTorch 2.6 and later reads, in the single-program layout. Holds the attributes
 // that get_attr nodes read or mutations write and no others. Equal programs give equal bytes. Quantized programs need
@@ -32,6 +36,8 @@ Program load_pt2(std::span<const std::byte> bytes);
 // does not have and that did not come from a file, a list that is used as a whole, an argument that the format does not
 // have, a loop that PyTorch does not have (io/pt2_control.h).
 std::vector<std::byte> save_pt2(const Program& program);
+// The same; the program's tensors stay where they are, and must not change before it is written.
+format::Parts save_pt2_parts(const Program& program);
 
 // The operators that no PyTorch has, each once, of the program and of those that it runs: "onnx.roi_align_max.default".
 // torch.export.load refuses files with such. Operators of torchvision are there once it is imported.

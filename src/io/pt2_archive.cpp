@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/disk_blocks.h"
 #include "base/memory.h"
 #include "format/zip.h"
 
@@ -35,11 +36,11 @@ Place::Json read_json(const ZipReader& zip, const std::string& name) {
 }
 
 TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
-  const format::ByteData data = zip.read(member(zip, name));
+  const std::shared_ptr<const format::ByteSource> data = zip.source_of(member(zip, name));
   TensorMap out;
   // torch.export.save writes nothing at all for a program without such tensors.
-  if (data.bytes().empty()) return out;
-  for (TorchTensor& tensor : format::read_torch_file(data.bytes(), name, true)) {
+  if (data->size() == 0) return out;
+  for (TorchTensor& tensor : format::read_torch_file(data, name, true)) {
     const std::string key = tensor.name;
     QDQ_CHECK(out.emplace(key, std::move(tensor)).second, kBadFile, name, " has the tensor '", key, "' twice");
   }
@@ -47,8 +48,7 @@ TensorMap read_pickled(const ZipReader& zip, const std::string& name) {
 }
 
 TorchTensor read_one_pickled(const ZipReader& zip, const std::string& name) {
-  const format::ByteData data = zip.read(member(zip, name));
-  std::vector<TorchTensor> found = format::read_torch_file(data.bytes(), name, true);
+  std::vector<TorchTensor> found = format::read_torch_file(zip.source_of(member(zip, name)), name, true);
   QDQ_CHECK(found.size() == 1, kBadFile, name, " holds ", found.size(), " tensors, wanted one");
   return std::move(found[0]);
 }
@@ -97,11 +97,7 @@ TensorMap read_payloads(const ZipReader& zip, const std::string& folder, const s
       const auto [storage, is_new] = storages.try_emplace({path, meta.dtype == DType::kBool});
       const std::string what = "the weight '" + name + "' in " + path;
       try {
-        if (is_new) {
-          const DType raw = meta.dtype == DType::kBool ? DType::kBool : DType::kU8;
-          storage->second =
-              format::tensor_from_bytes(zip.read(member(zip, path)).bytes(), raw, {0}, {1}, 0, what).storage();
-        }
+        if (is_new) storage->second = format::read_storage(zip, member(zip, path), meta.dtype == DType::kBool);
         // PyTorch writes no bytes at all for a tensor without elements.
         tensor.tensor =
             Tensor(storage->second, meta.dtype, meta.sizes, meta.strides, numel_of(meta.sizes) == 0 ? 0 : meta.offset);
@@ -163,15 +159,17 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 
 }  // namespace
 
-Pt2Archive read_pt2_archive(ByteSpan bytes) {
-  QDQ_CHECK(!bytes.empty(), kBadFile, "the .pt2 file is empty");
-  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
+Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
+  QDQ_CHECK(source->size() > 0, kBadFile, "the .pt2 file is empty");
+  QDQ_CHECK(source->read(0, std::min<uint64_t>(source->size(), 2)).text() == "PK", kBadFile,
             "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes");
-  const ZipReader zip(bytes, "the .pt2 file");
-  // Weights are copied out of the archive, or inflated; the inputs of the export are not read.
+  const ZipReader zip(source, "the .pt2 file");
+  // Weights are copied out of the archive, or inflated, and those of a large one to disk; the inputs of the export are
+  // not read.
   uint64_t unpacked = 0;
   for (const ZipEntry& entry : zip.entries())
-    if (entry.name.find("example_inputs") == std::string::npos && entry.name.find("sample_inputs") == std::string::npos)
+    if (!goes_to_disk(static_cast<size_t>(source->size())) && entry.name.find("example_inputs") == std::string::npos &&
+        entry.name.find("sample_inputs") == std::string::npos)
       unpacked = std::min(unpacked + entry.size, uint64_t{1} << 62);
   check_memory(unpacked, "loading the .pt2 file");
   if (const std::optional<std::string> root = archive_root(zip)) return read_folders(zip, *root);

@@ -16,7 +16,7 @@ struct Pt2Archive {
 };
 
 // Throws Error{kBadFile} or Error{kUnsupported} naming the member that is missing or damaged.
-Pt2Archive read_pt2_archive(format::ByteSpan bytes);
+Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source);
 
 // The names of the single-program layout.
 inline constexpr std::string_view kProgramMember = "serialized_exported_program.json",

@@ -561,11 +561,14 @@ class ProgramReader {
 
 }  // namespace
 
-Program load_pt2(std::span<const std::byte> bytes) {
+Program load_pt2(std::span<const std::byte> bytes) { return load_pt2(std::make_shared<format::MemorySource>(bytes)); }
+
+Program load_pt2(std::shared_ptr<const format::ByteSource> source) {
   try {
-    return ProgramReader(read_pt2_archive(bytes)).read();
+    return ProgramReader(read_pt2_archive(source)).read();
   } catch (const std::bad_alloc&) {
-    fail(ErrorCode::kOutOfMemory, "the .pt2 file of ", bytes.size(), " bytes does not fit into memory when it is read");
+    fail(ErrorCode::kOutOfMemory, "the .pt2 file of ", source->size(),
+         " bytes does not fit into memory when it is read");
   }
 }
 

@@ -118,7 +118,7 @@ class ProgramWriter {
     choose_attribute_names();
   }
 
-  format::Bytes write() {
+  format::Parts write() {
     for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
     write_lifted_inputs();
     for (const Node* node : program_.graph->nodes()) {
@@ -131,14 +131,12 @@ class ProgramWriter {
     write_outputs();
     format::ZipWriter zip;
     const std::string exported = format::print_json(exported_program());
-    const format::Bytes state = format::write_torch_file(state_), constants = format::write_torch_file(constants_);
-    zip.expect(5, uint64_t{exported.size()} + state.size() + constants.size());
     zip.add_deflated(kProgramMember, format::bytes_of(exported));
-    zip.add(kStateMember, state);
-    zip.add(kConstantsMember, constants);
+    zip.add_parts(kStateMember, format::torch_file_parts(state_));
+    zip.add_parts(kConstantsMember, format::torch_file_parts(constants_));
     zip.add(kExampleInputsMember, {});
     zip.add(kVersionMember, format::bytes_of(concat(kSchemaMajor, ".", kSchemaMinor)));
-    return zip.finish();
+    return zip.finish_parts();
   }
 
  private:
@@ -714,7 +712,9 @@ std::vector<std::string> operators_outside_pytorch(const Program& program) {
   return out;
 }
 
-std::vector<std::byte> save_pt2(const Program& program) {
+std::vector<std::byte> save_pt2(const Program& program) { return save_pt2_parts(program).joined(); }
+
+format::Parts save_pt2_parts(const Program& program) {
   verify_program(program);
   const std::vector<Node*> nodes = program.graph->nodes();
   const bool is_complete = std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); });

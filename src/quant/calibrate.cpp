@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/disk_blocks.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
 #include "quant/unknown_operators.h"
@@ -70,8 +71,11 @@ void Prepared::Impl::observe_constants() {
     if (!group.observer->is_idempotent() || calls.empty() || !std::all_of(calls.begin(), calls.end(), is_constant))
       continue;
     try {
-      for (const std::string& call : calls)
-        group.observer->forward(program.attribute_of(*program.graph->find(call)->arg(0).node()));
+      for (const std::string& call : calls) {
+        const Tensor& weight = program.attribute_of(*program.graph->find(call)->arg(0).node());
+        group.observer->forward(weight);
+        release_pages({weight.storage()->data(), weight.storage()->size()});
+      }
       of_constants.insert(group.observer.get());
     } catch (const Error&) {
       // Calibration looks again, and says whose values these are.

@@ -4,7 +4,9 @@
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
+#include "base/disk_blocks.h"
 #include "exec/interpreter.h"
 #include "op/facts.h"
 
@@ -66,7 +68,10 @@ class Constants {
     // Integers are the same however they are computed, and weights are large.
     auto compiled = backend_->compile(node, program_);
     auto* fast = std::get_if<std::unique_ptr<CompiledOp>>(&compiled);
-    return fast ? (*fast)->run(arguments) : op.eval(arguments);
+    Value out = fast ? (*fast)->run(arguments) : op.eval(arguments);
+    for (const Tensor* tensor : {arguments[0].get_if<Tensor>(), std::as_const(out).get_if<Tensor>()})
+      if (tensor != nullptr && tensor->defined()) release_pages({tensor->storage()->data(), tensor->storage()->size()});
+    return out;
   }
 
   std::optional<Value> resolve(const Argument& argument) {
@@ -110,6 +115,7 @@ bool is_dequantize(const Node& node) { return is_a(node, Family::kDequantize); }
 
 void fold_quantized_constants(Program& program) {
   Graph& graph = *program.graph;
+  const BlocksOnDisk as_the_weights(has_disk_blocks());
   std::vector<std::pair<Node*, Tensor>> frozen;
   {
     Constants constants(program);

@@ -3,6 +3,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "base/disk_blocks.h"
 #include "base/memory.h"
 #include "exec/footprint.h"
 #include "op/facts.h"
@@ -184,6 +185,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->compat = quantizer.compat();
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
+  const BlocksOnDisk as_the_weights(has_disk_blocks());
   if (!is_qat) quantizer.fold_batch_norms(impl->program);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);

@@ -1,5 +1,6 @@
 #include "recover/simulation.h"
 
+#include "base/disk_blocks.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
 
@@ -104,6 +105,7 @@ void Simulation::refresh() {
       if (original->tensor.raw() != attribute.tensor.raw()) ++version_;
       attribute.tensor = original->tensor;
     }
+  const BlocksOnDisk as_the_weights(has_disk_blocks());
   for (Constant& constant : constants_) {
     const Tensor& value = impl.program.attribute_of(*constant.observed);
     const Rounder& rounder = rounders_[constant.observer];
@@ -111,7 +113,9 @@ void Simulation::refresh() {
     if (constant.source.defined() && constant.source.raw() == value.raw() && constant.rounded_by == by) continue;
     constant.source = value;
     constant.rounded_by = by;
-    program_.find_attribute(constant.attribute)->tensor = by ? rounded(rounder, value) : value;
+    Tensor& simulated = program_.find_attribute(constant.attribute)->tensor;
+    simulated = by ? rounded(rounder, value) : value;
+    for (const Tensor& used : {value, simulated}) release_pages({used.storage()->data(), used.storage()->size()});
   }
 }
 

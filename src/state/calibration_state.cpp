@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/disk_blocks.h"
 #include "base/version.h"
 #include "format/bytes.h"
 #include "format/sha256.h"
@@ -25,7 +26,9 @@ std::string bytes_hash(const Tensor& tensor) {
     for (const std::string_view text : texts_of(flat)) texts += concat(text.size(), ":", text);
     return sha256_of(texts);
   }
-  return format::sha256({flat.raw(), flat.nbytes()});
+  const std::string hash = format::sha256({flat.raw(), flat.nbytes()});
+  release_pages({flat.raw(), flat.nbytes()});
+  return hash;
 }
 
 std::string program_hash(const Program& program) {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <new>
 
+#include "base/disk_blocks.h"
 #include "base/large_blocks.h"
 #include "base/memory.h"
 #include "tensor/complex.h"
@@ -64,6 +65,10 @@ Storage::Storage(size_t bytes) : size_(bytes) {
   // A margin of 64 bytes lets vector loops read a whole register at the end.
   const size_t rounded = bytes + 64;
   QDQ_CHECK(rounded > bytes, kOutOfMemory, "a tensor of ", bytes, " bytes does not fit into ", memory_in_words());
+  if (goes_to_disk(rounded)) {
+    data_ = static_cast<std::byte*>(take_disk_block(rounded));
+    return;
+  }
   take_memory(rounded);
   try {
     data_ = static_cast<std::byte*>(take_block(rounded));
@@ -75,6 +80,10 @@ Storage::Storage(size_t bytes) : size_(bytes) {
 }
 
 Storage::~Storage() {
+  if (is_on_disk(data_)) {
+    give_disk_block(data_);
+    return;
+  }
   give_block(data_, size_ + 64);
   give_memory_back(size_ + 64);
 }
@@ -295,6 +304,14 @@ Tensor Tensor::reshape(const Shape& sizes) const {
 
 Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
+namespace {
+// Of a copy in a scratch file, and what it was made of, nothing stays in memory.
+void release_both(const Tensor& source, const Tensor& copy) {
+  if (!is_on_disk(copy.storage()->data())) return;
+  for (const Tensor& tensor : {source, copy}) release_pages({tensor.storage()->data(), tensor.storage()->size()});
+}
+}  // namespace
+
 Tensor Tensor::clone() const {
   Tensor out = uninitialized(sizes_, dtype_);
   if (is_contiguous()) {
@@ -302,6 +319,7 @@ Tensor Tensor::clone() const {
   } else {
     out.copy_from(*this);
   }
+  release_both(*this, out);
   return out;
 }
 
@@ -309,6 +327,7 @@ Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
   Tensor out = uninitialized(sizes_, dtype);
   out.copy_from(*this);
+  release_both(*this, out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // What ONNX Runtime computes otherwise on processors without VNNI.
 #include <algorithm>
 
+#include "base/disk_blocks.h"
 #include "io/onnx.h"
 #include "op/facts.h"
 #include "op/targets.h"
@@ -26,6 +27,7 @@ int largest_weight(const Program& program, const Node* dequantize) {
   int out = 0;
   const Tensor flat = weight.contiguous();
   for (const int8_t value : flat.span<int8_t>()) out = std::max(out, std::abs(static_cast<int>(value)));
+  release_pages({flat.raw(), flat.nbytes()});
   return out;
 }
 

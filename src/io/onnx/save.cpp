@@ -673,11 +673,11 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
 
 }  // namespace
 
-std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options, const std::string& data_name,
-                                 std::vector<std::byte>& data) {
+format::Parts save_onnx_parts(const Program& program, const OnnxOptions& options, const std::string& data_name,
+                              format::Parts& data) {
   const format::OnnxFile file = file_of(program, options);
   const bool is_beside = options.external_data || !format::fits_in_one_file(file);
-  return format::write_onnx_file(file, data_name, is_beside ? &data : nullptr);
+  return format::onnx_file_parts(file, data_name, is_beside ? &data : nullptr);
 }
 
 std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options) {

@@ -130,7 +130,7 @@ TEST(OnnxFile, DataInAnotherFile) {
   std::string asked;
   const OnnxExternalData external = [&](const std::string& location) {
     asked += location;
-    return std::as_bytes(std::span(values));
+    return std::make_shared<MemorySource>(std::as_bytes(std::span(values)));
   };
   EXPECT_TRUE(bitwise_equal(read_onnx_file(elsewhere("a/b.data", "4"), external).initializers.at(0).second,
                             Tensor::of<float>({2}, {1, 2})));

@@ -183,12 +183,28 @@ TEST(TorchFile, TwoTensorsOfOneNameAreNotWritten) {
   expect_error(ErrorCode::kInvalidArgument, "undefined", [&] { write_torch_file(undefined); });
 }
 
-TEST(TorchFile, RawBytesBecomeTensors) {
+TEST(TorchFile, RawBytesBecomeStorages) {
   const uint8_t bytes[] = {0, 1, 9, 0};
-  const Tensor bools = tensor_from_bytes(std::as_bytes(std::span(bytes)), DType::kBool, {2}, {1}, 1, "w");
+  ZipWriter writer;
+  writer.add("w", std::as_bytes(std::span(bytes)));
+  const Bytes file = writer.finish();
+  const ZipReader archive(file);
+  const Tensor bools(read_storage(archive, *archive.find("w"), true), DType::kBool, {2}, {1}, 1);
   EXPECT_TRUE(bitwise_equal(bools, Tensor::of<bool>({2}, {true, true})));
-  expect_error(ErrorCode::kBadFile, "w: a tensor of shape [2]",
-               [&] { tensor_from_bytes(std::as_bytes(std::span(bytes)), DType::kF32, {2}, {1}, 0, "w"); });
+  const auto plain = read_storage(archive, *archive.find("w"), false);
+  EXPECT_EQ(static_cast<int>(plain->data()[2]), 9);
+}
+
+// What is written without being put together is what is written as one.
+TEST(TorchFile, PartsAreTheFile) {
+  const TorchTensor tensors[] = {{"small", Tensor::full({3}, DType::kF32, 1)},
+                                 {"large", Tensor::full({70, 70}, DType::kF32, 2)},
+                                 {"half", Tensor::full({50, 50}, DType::kF16, 3)}};
+  const auto parts = torch_file_parts(tensors);
+  EXPECT_GT(parts.spans().size(), 3U);
+  EXPECT_EQ(parts.size(), write_torch_file(tensors).size());
+  EXPECT_EQ(parts.joined(), write_torch_file(tensors));
+  EXPECT_EQ(parts.spans()[1].data(), reinterpret_cast<const std::byte*>(tensors[1].tensor.raw()));
 }
 
 }  // namespace

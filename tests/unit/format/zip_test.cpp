@@ -112,6 +112,56 @@ TEST(Zip, MoreMembersThan16BitsCountNeedZip64) {
   EXPECT_NE(reader.find("65539"), nullptr);
 }
 
+// The bytes of some parts, which may be more than the memory: one of them can stand there often.
+class PartsSource final : public ByteSource {
+ public:
+  explicit PartsSource(Parts parts) : parts_(std::move(parts)) {}
+  uint64_t size() const override { return parts_.size(); }
+  ByteData read(uint64_t offset, uint64_t count) const override {
+    Bytes out;
+    for (const ByteSpan part : parts_.spans()) {
+      const uint64_t skipped = std::min<uint64_t>(offset, part.size());
+      const ByteSpan rest = part.subspan(static_cast<size_t>(skipped));
+      append(out, rest.first(static_cast<size_t>(std::min<uint64_t>(count - out.size(), rest.size()))));
+      offset -= skipped;
+    }
+    return ByteData(std::move(out));
+  }
+
+ private:
+  Parts parts_;
+};
+
+// A member of more than 4 GB, which is one piece of zeros a thousand times, one that begins behind 4 GB, and their end
+// record there.
+TEST(Zip, ArchivesAboveFourGigabytesAreWrittenAndRead) {
+  const auto zeros = std::make_shared<const Bytes>(size_t{1} << 22);
+  constexpr int kTimes = 1030;
+  Parts large, small;
+  for (int i = 0; i < kTimes; ++i) large.add(zeros, *zeros);
+  small.add(Bytes(5000, std::byte{7}));
+  ZipWriter writer({64, false});
+  writer.add("first", bytes_of("1"));
+  writer.add_parts("large", large);
+  writer.add_parts("small", small);
+  writer.add("last", bytes_of("2"));
+  const Parts archive = writer.finish_parts();
+  ASSERT_GT(archive.size(), uint64_t{1} << 32);
+  const ZipReader reader(std::make_shared<PartsSource>(archive), "the archive");
+  ASSERT_EQ(reader.entries().size(), 4U);
+  EXPECT_EQ(reader.find("large")->size, large.size());
+  EXPECT_GT(reader.find("small")->header_offset, uint64_t{1} << 32);
+  EXPECT_EQ(reader.read("first").text(), "1");
+  EXPECT_EQ(reader.read("last").text(), "2");
+  EXPECT_EQ(reader.offset_of_stored(*reader.find("small")) % 64, 0U);
+  Bytes found(5000);
+  reader.read_into(*reader.find("small"), found);
+  EXPECT_EQ(found, small.joined());
+  const auto part = reader.source_of(*reader.find("small"));
+  EXPECT_EQ(part->size(), 5000U);
+  EXPECT_EQ(part->read(4999, 1).bytes()[0], std::byte{7});
+}
+
 TEST(Zip, DeflatedMembersAreInflated) {
   const Bytes bytes = deflated();
   const ZipReader reader(bytes);
