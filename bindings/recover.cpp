@@ -6,6 +6,7 @@
 #include "border.h"
 #include "format/json.h"
 #include "recover/gptq.h"
+#include "report/metrics.h"
 #include "report/quantization_report.h"
 #include "report/sensitivity_report.h"
 
@@ -97,6 +98,21 @@ val reach_score_of(int handle, const val& score, double wanted) {
   });
 }
 
+// What the outputs of all batches are worth; `reference` and `inputs` are batches too, or undefined, as `labels`.
+val measure(const std::string& metric, const val& outputs, const val& reference, const val& inputs, const val& labels) {
+  return guard([&] {
+    const Metric* known = find_metric(metric);
+    QDQ_CHECK(known != nullptr, kInvalidArgument, "there is no metric ", metric, "; wanted one of ", metric_names());
+    const auto batches = [](const val& of) { return of.isUndefined() ? Outputs() : batches_from(of); };
+    const Outputs found = batches(outputs), floats = batches(reference), read = batches(inputs);
+    MetricSamples samples;
+    if (!reference.isUndefined()) samples.reference = &floats;
+    if (!inputs.isUndefined()) samples.inputs = &read;
+    if (!labels.isUndefined()) samples.labels = tensor_from(labels);
+    return known->measure(found, samples);
+  });
+}
+
 // What a calibrated program and one batch tell of the calibration: a list of sentences.
 val calibration_warnings(int handle, const val& batch) {
   return guard([&] {
@@ -116,6 +132,7 @@ EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("nextRemedy", &next_remedy);
   emscripten::function("sensitivities", &sensitivities_of);
   emscripten::function("reachScore", &reach_score_of);
+  emscripten::function("measure", &measure);
 }
 
 }  // namespace qdq

@@ -132,6 +132,8 @@ export { Prepared, convertPt2e, preparePt2e, quantizationCapabilities } from "./
 export type { CalibrateOptions, ConvertOptions, PrepareOptions, LongWork, Progress } from "./pt2e.js";
 export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
+export type { Metric, MetricSamples } from "./metrics.js";
+export { measure } from "./metrics.js";
 export { gptq, reachScore, recover, sensitivities } from "./recover.js";
 export type { PrecisionResult, RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
 export { Session, lower } from "./session.js";

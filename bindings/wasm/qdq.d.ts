@@ -134,6 +134,13 @@ export interface RawModule extends RawRunner {
   gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
   sensitivities(recovery: number): Answer<string>;
+  measure(
+    metric: string,
+    outputs: RawTensor[][],
+    reference: RawTensor[][] | undefined,
+    inputs: RawTensor[][] | undefined,
+    labels: RawTensor | undefined,
+  ): Answer<number>;
   reachScore(recovery: number, score: (outputs: RawTensor[][]) => number, wanted: number): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;

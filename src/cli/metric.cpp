@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "data/data.h"
@@ -40,37 +41,56 @@ std::string_view last_line(std::string_view text) {
   return text;
 }
 
+// The only array of an .npy or .npz.
+Tensor read_array(const std::string& path, Files& files) {
+  const std::vector<std::byte> bytes = files.read(path);
+  if (path.ends_with(".npy")) return format::read_npy(bytes, path);
+  const auto arrays = format::read_npz(bytes, path);
+  QDQ_CHECK(arrays.size() == 1, kInvalidArgument, path, " holds ", arrays.size(), " arrays; wanted one, the labels");
+  return arrays[0].tensor;
+}
+
 }  // namespace
 
 Host::CommandResult Host::run_on_outputs(const std::string& command, std::span<const std::byte> /*npz*/) {
   fail(ErrorCode::kUnsupported, "there is no shell here that could run ", command);
 }
 
-void check_metric(const std::string& command, const std::string& labels) {
-  QDQ_CHECK(command.find(kOutputs) != std::string::npos, kInvalidArgument, "the command of --metric, ", command,
-            ", does not say where the file with the outputs comes; write {outputs} there");
-  QDQ_CHECK(command.find(kLabels) == std::string::npos || !labels.empty(), kInvalidArgument,
-            "the command of --metric, ", command, ", wants labels; give their file by --labels");
+Measure::Measure(std::string metric, std::string labels)
+    : metric_(std::move(metric)), labels_(std::move(labels)), known_(find_metric(metric_)) {
+  if (known_) {
+    QDQ_CHECK(known_->reads_labels || !has_labels(), kInvalidArgument, metric_,
+              " compares with the float model and reads no labels; leave out --labels");
+    return;
+  }
+  QDQ_CHECK(metric_.find(kOutputs) != std::string::npos, kInvalidArgument, "--metric ", metric_, " is none of ",
+            metric_names(), ", nor a command that says where the file with the outputs comes; write {outputs} there");
+  QDQ_CHECK(metric_.find(kLabels) == std::string::npos || has_labels(), kInvalidArgument, "the command of --metric, ",
+            metric_, ", wants labels; give their file by --labels");
 }
 
-double measure(const std::string& command, const std::string& labels, const std::vector<std::vector<Tensor>>& batches,
-               Host& host) {
-  check_metric(command, labels);
+double Measure::operator()(const Outputs& outputs, MetricSamples samples, Host& host) const {
+  if (!known_) return by_command(outputs, host);
+  if (has_labels()) samples.labels = read_array(labels_, host.files);
+  return known_->measure(outputs, samples);
+}
+
+double Measure::by_command(const Outputs& outputs, Host& host) const {
   std::vector<format::NamedTensor> arrays;
-  for (size_t output = 0; !batches.empty() && output < batches[0].size(); ++output) {
+  for (size_t output = 0; !outputs.empty() && output < outputs[0].size(); ++output) {
     std::vector<Tensor> parts;
-    for (const std::vector<Tensor>& batch : batches) parts.push_back(batch.at(output));
+    for (const std::vector<Tensor>& batch : outputs) parts.push_back(batch.at(output));
     arrays.push_back({"output_" + std::to_string(output), join_batches(parts)});
   }
   const Host::CommandResult result =
-      host.run_on_outputs(replaced(command, kLabels, shell_word(labels)), format::write_npz(arrays));
-  QDQ_CHECK(result.status == 0, kInvalidArgument, "the command of --metric, ", command, ", ended with status ",
+      host.run_on_outputs(replaced(metric_, kLabels, shell_word(labels_)), format::write_npz(arrays));
+  QDQ_CHECK(result.status == 0, kInvalidArgument, "the command of --metric, ", metric_, ", ended with status ",
             result.status, "; wanted 0");
   const std::string line(last_line(result.printed));
   char* end = nullptr;
   const double value = std::strtod(line.c_str(), &end);
   QDQ_CHECK(!line.empty() && *end == 0 && std::isfinite(value), kInvalidArgument,
-            "the last line that the command of --metric, ", command, ", printed is '", line, "'; wanted a number");
+            "the last line that the command of --metric, ", metric_, ", printed is '", line, "'; wanted a number");
   return value;
 }
 

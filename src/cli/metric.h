@@ -1,22 +1,37 @@
-// A measure of the user's own: a command that reads a model's outputs and prints what they are worth.
+// What outputs are worth, by a metric of qdq's own or by a command of the user's.
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "cli/host.h"
-#include "tensor/tensor.h"
+#include "report/metrics.h"
 
 namespace qdq {
 
-// Has the shell run `command`, in which {outputs} stands for an .npz with the outputs of all samples (output_0,
-// output_1, ... as `qdq run` writes them) and {labels} for the path in `labels`. The number in the last line that it
-// prints is the result; more is better. Throws Error{kInvalidArgument} if the command has no {outputs}, has {labels}
-// where there are none, ends with another status than 0, or prints no finite number in the end.
-double measure(const std::string& command, const std::string& labels, const std::vector<std::vector<Tensor>>& batches,
-               Host& host);
+// One metric is called by its name (report/metrics.h); everything else is a command of the shell, in which {outputs}
+// stands for an .npz with the outputs of all samples (output_0, output_1, ... as `qdq run` writes them) and {labels}
+// for the path of the labels. The number in the last line that it prints is the result; more is better.
+class Measure {
+ public:
+  // `labels`: a path, or empty. Throws Error{kInvalidArgument} if there is no such metric, if it wants labels or cannot
+  // read them, or if a command has no {outputs}.
+  Measure(std::string metric, std::string labels);
 
-// Throws what measure() throws of the words of a command; before the work begins.
-void check_metric(const std::string& command, const std::string& labels);
+  bool is_more_better() const { return !known_ || known_->is_more_better; }
+  // What samples() must hold.
+  bool reads_reference() const { return known_ && known_->reads_reference && !(known_->reads_labels && has_labels()); }
+  bool reads_inputs() const { return known_ && known_->reads_inputs && !has_labels(); }
+
+  // `samples` without labels, which are read here: an .npy or .npz of integers. Throws Error{kInvalidArgument} where
+  // the metric does, or if a command ends with another status than 0 or prints no finite number in the end.
+  double operator()(const Outputs& outputs, MetricSamples samples, Host& host) const;
+
+ private:
+  bool has_labels() const { return !labels_.empty(); }
+  double by_command(const Outputs& outputs, Host& host) const;
+
+  std::string metric_, labels_;
+  const Metric* known_;
+};
 
 }  // namespace qdq

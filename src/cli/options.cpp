@@ -89,9 +89,11 @@ CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
   return verb
       .add_option(
           "--metric", metric,
-          "a command that prints what outputs are worth, more is better: it reads {outputs}, an .npz, and, as it "
-          "likes, {labels}, the file of --labels")
-      ->type_name("COMMAND");
+          "what outputs are worth: box-f1 or box-map beside the float model's boxes, token-f1, perplexity, or a "
+          "command "
+          "that prints it, more is better: it reads {outputs}, an .npz, and, as it likes, {labels}, the file of "
+          "--labels")
+      ->type_name("METRIC");
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {

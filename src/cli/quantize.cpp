@@ -309,7 +309,7 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
       ->type_name("POINTS");
   CLI::Option* metric = add_metric_option(verb, options->metric);
   CLI::Option* target = verb.add_option("--target-metric", options->target_metric,
-                                        "the same until --metric gives this number or more for these samples")
+                                        "the same until --metric gives this number or a better one for these samples")
                             ->excludes(agreement)
                             ->excludes("--target-drop")
                             ->needs(metric)

@@ -1,5 +1,6 @@
 #include "cli/quantize_recovery.h"
 
+#include <memory>
 #include <cstdio>
 #include <optional>
 
@@ -67,14 +68,23 @@ struct Target {
   double wanted;
   std::string of;  // what the score is
   bool is_percentage = true;
+  double sign = 1;  // -1: of a score whose negative is told
 };
 
+Target target_of_metric(const QuantizeOptions& options, const Recovery& recovery, Data& data, Host& host) {
+  const Measure measure(options.metric, options.labels);
+  const double sign = measure.is_more_better() ? 1 : -1;
+  const auto inputs = std::make_shared<const Outputs>(measure.reads_inputs() ? all_batches(data, host) : Outputs());
+  const auto score = [=, &recovery, &host](const Outputs& outputs) {
+    return sign * measure(outputs, {&recovery.outputs(), inputs.get(), {}}, host);
+  };
+  return {score, sign * *options.target_metric, "metric", false, sign};
+}
+
 // Throws for outputs that are no classes, and for labels that are missing or do not fit.
-Target target_of(const QuantizeOptions& options, const Recovery& recovery, const Data& data, const Program& program,
+Target target_of(const QuantizeOptions& options, const Recovery& recovery, Data& data, const Program& program,
                  Host& host) {
-  if (options.target_metric)
-    return {[&options, &host](const auto& outputs) { return measure(options.metric, options.labels, outputs, host); },
-            *options.target_metric, "metric", false};
+  if (options.target_metric) return target_of_metric(options, recovery, data, host);
   const auto answers_of = [](const std::vector<std::vector<Tensor>>& outputs, const char* model) {
     Answers out;
     for (const std::vector<Tensor>& batch : outputs) out.add(batch, model);
@@ -97,14 +107,14 @@ Json reach_target(const Target& target, Recovery& recovery, bool tells, Host& ho
   Json trials = Json::array(), operators = Json::array();
   const auto words_of = [&](double score) {
     char text[40];
-    std::snprintf(text, sizeof text, target.is_percentage ? "%6.2f %%" : "%6g", score);
+    std::snprintf(text, sizeof text, target.is_percentage ? "%6.2f %%" : "%6g", target.sign * score);
     return std::string(text);
   };
   char line[40];
   for (const PrecisionTrial& trial : result.trials) {
     std::snprintf(line, sizeof line, "  %4lld in float      ", static_cast<long long>(trial.operators_in_float));
     if (tells) host.print(concat(line, words_of(trial.score), "\n"));
-    trials.push_back({{"operators_in_float", trial.operators_in_float}, {"score", trial.score}});
+    trials.push_back({{"operators_in_float", trial.operators_in_float}, {"score", target.sign * trial.score}});
   }
   if (!result.reached) {
     host.print_error(concat("qdq: warning: not even with all operators in float that can be does the ", target.of,
@@ -116,8 +126,12 @@ Json reach_target(const Target& target, Recovery& recovery, bool tells, Host& ho
     operators.push_back({{"node", result.nodes[i]}, {"module", result.modules[i]}});
   }
   if (tells) host.print(concat("  time              ", human_seconds(host.now_seconds() - began), "\n"));
-  return {{"reached", result.reached}, {"before", result.before}, {"after", result.after},
-          {"operators", operators},    {"trials", trials},        {"seconds", host.now_seconds() - began}};
+  return {{"reached", result.reached},
+          {"before", target.sign * result.before},
+          {"after", target.sign * result.after},
+          {"operators", operators},
+          {"trials", trials},
+          {"seconds", host.now_seconds() - began}};
 }
 
 }  // namespace
@@ -135,7 +149,7 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples) {
             " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");
   QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,
             "--target-drop needs the --labels of the samples; without labels use --target-agreement");
-  if (options.target_metric) check_metric(options.metric, options.labels);
+  if (options.target_metric) Measure(options.metric, options.labels);  // throws
   QDQ_CHECK(!(drop || options.target_metric) || options.test.empty(), kInvalidArgument,
             drop ? "--target-drop" : "--target-metric",
             " judges by the samples of --calibrate and their --labels; leave out --test");

@@ -25,7 +25,7 @@ struct Score {
   double top1 = 0, top5 = 0;  // percent
   double seconds = 0;         // in the model
   Answers answers;
-  std::vector<std::vector<Tensor>> outputs;  // of all batches, for a metric
+  Outputs outputs, inputs;  // of all batches, for a metric that reads them
   std::optional<double> metric;
   double signal = 0, noise = 0;  // of the first output, beside the first model's
   bool classifies = true;
@@ -40,8 +40,7 @@ struct Evaluated {
     score.bytes = file.file_bytes;
   }
 
-  std::vector<Tensor> run(int64_t batch, Host& host) {
-    const std::vector<Tensor> inputs = data->batch(batch);
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, Host& host) {
     const double began = host.now_seconds();
     std::vector<Tensor> outputs = session.run(inputs);
     score.seconds += host.now_seconds() - began;
@@ -69,7 +68,7 @@ void add_error(const Tensor& reference, const Tensor& output, Score& score) {
 }
 
 // All models on the same batches in turn.
-void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, bool keeps_outputs, Host& host) {
+void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Measure* measure, Host& host) {
   const int64_t batches = models[0].data->num_batches();
   for (const Evaluated& model : models)
     QDQ_CHECK(model.data->num_batches() == batches && model.data->num_samples() == models[0].data->num_samples(),
@@ -80,13 +79,15 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, bool keep
   for (int64_t i = 0; i < batches; ++i) {
     Tensor reference;
     for (Evaluated& model : models) {
-      const std::vector<Tensor> outputs = model.run(i, host);
+      const std::vector<Tensor> inputs = model.data->batch(i);
+      const std::vector<Tensor> outputs = model.run(inputs, host);
       Score& score = model.score;
       score.classifies = score.classifies && !outputs.empty() && is_classification(outputs[0]);
       if (has_labels || score.classifies) score.answers.add(outputs, score.model);
       if (!reference.defined()) reference = outputs.at(0);
       add_error(reference, outputs.at(0), score);
-      if (keeps_outputs) score.outputs.push_back(outputs);
+      if (measure) score.outputs.push_back(outputs);
+      if (measure && measure->reads_inputs()) score.inputs.push_back(inputs);
     }
     progress.advance();
   }
@@ -215,11 +216,14 @@ void run(const RunOptions& options, Host& host) {
 
 void evaluate(const EvaluateOptions& options, Host& host) {
   const bool measures = !options.metric.empty();
-  if (measures) check_metric(options.metric, options.labels);
+  const std::optional<Measure> measure =
+      measures ? std::optional<Measure>(std::in_place, options.metric, options.labels) : std::nullopt;
   const bool has_labels = !options.labels.empty() && !measures;
   QDQ_CHECK(has_labels || measures || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ",
             options.models[0],
             " by: give --labels, the samples' classes, a --metric, or the float model in front of it");
+  QDQ_CHECK(!measure || !measure->reads_reference() || options.models.size() > 1, kInvalidArgument, options.metric,
+            " compares with the float model; give it in front of ", options.models[0]);
   std::vector<Evaluated> models;
   for (const std::string& model : options.models) models.emplace_back(model, options, host);
   std::vector<std::vector<int64_t>> labels;
@@ -228,11 +232,10 @@ void evaluate(const EvaluateOptions& options, Host& host) {
     Classes classes = read_classes(options.classes, count_classes(model.file.program), host.files);
     labels.push_back(read_labels(options.labels, *model.data, classes, host.files));
   }
-  evaluate_batches(models, has_labels, measures, host);
-  for (Evaluated& model : models) {
-    if (measures) model.score.metric = measure(options.metric, options.labels, model.score.outputs, host);
-    model.score.outputs.clear();
-  }
+  evaluate_batches(models, has_labels, measure ? &*measure : nullptr, host);
+  for (Evaluated& model : models)
+    if (measure)
+      model.score.metric = (*measure)(model.score.outputs, {&models[0].score.outputs, &model.score.inputs, {}}, host);
   for (size_t i = 0; i < models.size(); ++i) {
     Score& score = models[i].score;
     if (!has_labels) continue;

@@ -74,7 +74,7 @@ struct QuantizeOptions {
   // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on
   // the calibration samples' `labels` is at most so many points below the float model's.
   std::optional<double> target_agreement, target_drop, target_metric;
-  std::string metric;                     // a command (cli/metric.h); empty: none
+  std::string metric;                     // of cli/metric.h; empty: none
   std::vector<std::string> dtypes;        // of the files of transformers.js
   std::string model_file_name = "model";  // and what their names begin with
 };
@@ -159,7 +159,7 @@ struct EvaluateOptions {
   std::vector<std::string> models;
   std::string data, labels;  // labels may be empty
   std::string classes;       // a file with the names of the classes, which folders are called by; empty: none
-  std::string metric;        // a command (cli/metric.h), which then is the one to read the labels; empty: none
+  std::string metric;        // of cli/metric.h, which then is the one to read the labels; empty: none
   DataOptions data_options;
   SessionOptions session;
   bool json = false;

@@ -1,4 +1,4 @@
-// Every report that qdq writes.
+// Every report that qdq writes, and what outputs are worth.
 #pragma once
 
 #include "report/evaluation.h"
@@ -6,6 +6,7 @@
 #include "report/graph_report.h"
 #include "report/layer_comparison.h"
 #include "report/lowered_graph.h"
+#include "report/metrics.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
 #include "report/sensitivity_report.h"

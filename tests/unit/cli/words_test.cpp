@@ -227,6 +227,73 @@ TEST_F(WordsTest, LeavesOperatorsInFloatUntilACommandIsContent) {
   EXPECT_TRUE(says("write {outputs} there")) << host.err;
 }
 
+// Tokens [s0, 4] of 0 to 6 -> embedding [7, 8] -> linear -> logits [s0, 4, 7].
+Program language_model() {
+  Program program;
+  Graph& graph = *program.graph;
+  const auto parameter = [&](const char* name, Tensor tensor) {
+    Node* node = graph.get_attr(name, node_name_of(name));
+    node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, true}};
+    program.add_attribute({name, std::move(tensor), Attribute::Kind::kParameter, true, true});
+    return node;
+  };
+  Node* words = parameter("words.weight", noise({7, 8}, 1));
+  Node* head = parameter("head.weight", noise({7, 8}, 2));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kS64, {SymInt::symbol("s0"), 4}, {}, false}};
+  program.symbol_ranges["s0"] = {1, 1024};
+  program.symbol_hints["s0"] = 2;
+  Node* embedding = graph.call("torch.ops.aten.embedding.default", {words, x});
+  Node* linear = graph.call("torch.ops.aten.linear.default", {embedding, head});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(linear)})});
+  infer_shapes(program);
+  return program;
+}
+
+TEST_F(WordsTest, MeasuresByMetricsOfItsOwn) {
+  host.contents["model.pt2"] = save_pt2(language_model());
+  const std::vector<int64_t> text = {1, 2, 3, 4, 6, 5, 0, 1, 2, 2, 2, 3, 0, 6, 1, 5};
+  const Tensor tokens = Tensor::of<int64_t>({4, 4}, std::span<const int64_t>(text));
+  host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", tokens}});
+  host.contents["labels.npy"] = format::write_npy(tokens);
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  const auto measured = [&](const std::string& metric, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"evaluate", "model.pt2", "out.pt2", "--data",       "data.npz",
+                                     "--json",   "--metric",  metric,    "--batch-size", "3"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(run(args), 0) << host.err;
+    return host.out.empty() ? std::vector<double>(2)
+                            : std::vector<double>{printed()[0]["metric"], printed()[1]["metric"]};
+  };
+  const std::vector<double> next = measured("perplexity"), told = measured("perplexity", {"--labels", "labels.npy"});
+  EXPECT_GT(next[0], 1);
+  EXPECT_NE(next[0], next[1]);
+  EXPECT_NEAR(next[0], next[1], 0.5);
+  EXPECT_NE(next[0], told[0]);
+  EXPECT_EQ(measured("token-f1")[0], 1);
+  EXPECT_LT(measured("token-f1", {"--labels", "labels.npy"})[0], 1);
+
+  // A perplexity that any program has, and one that none has: less is better.
+  ASSERT_EQ(run(quantize({"--target-metric", "1000", "--metric", "perplexity", "--json"})), 0) << host.err;
+  EXPECT_NEAR(printed()["recovery"]["precision"]["after"].get<double>(), next[1], 1e-3 * next[1]);
+  EXPECT_FALSE(says("reach")) << host.err;
+  ASSERT_EQ(run(quantize({"--target-metric", "1", "--metric", "perplexity"})), 0) << host.err;
+  EXPECT_TRUE(says("does the metric reach      1; all stay in integers")) << host.err;
+
+  for (const auto& [args, wanted] :
+       {std::pair(std::vector<std::string>{"--metric", "box-f1"}, "hold no boxes that are known"),
+        std::pair(std::vector<std::string>{"--metric", "box-f1", "--labels", "labels.npy"}, "leave out --labels"),
+        std::pair(std::vector<std::string>{"--metric", "box-f2"},
+                  "--metric box-f2 is none of box-f1, box-map, token-f1, perplexity, nor a command")}) {
+    std::vector<std::string> all = {"evaluate", "model.pt2", "out.pt2", "--data", "data.npz"};
+    all.insert(all.end(), args.begin(), args.end());
+    EXPECT_EQ(run(all), 1);
+    EXPECT_TRUE(says(wanted)) << host.err;
+  }
+  EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "box-map"}), 1);
+  EXPECT_TRUE(says("box-map compares with the float model; give it in front of out.pt2")) << host.err;
+}
+
 TEST_F(WordsTest, DoubtsAFloatModelThatGivesOneClassOrIsNearChance) {
   const Tensor one = noise({1, 2, 4, 4}, 5), same = Tensor::empty({20, 2, 4, 4}, DType::kF32);
   for (size_t i = 0; i < 20; ++i) std::copy_n(one.span<float>().data(), 32, same.span<float>().data() + 32 * i);
