@@ -30,6 +30,9 @@ int64_t floor_divide(int64_t a, int64_t b) {
 
 bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
 
+// An atom as PyTorch prints it: "((s0 + 1)//2)".
+std::string printed(const std::string& atom);
+
 }  // namespace
 
 SymInt::SymInt(int64_t value) {
@@ -117,7 +120,7 @@ std::string SymInt::to_string() const {
       continue;
     }
     if (size != 1) out += std::to_string(size) + "*";
-    for (size_t i = 0; i < monomial.size(); ++i) out += (i ? "*" : "") + monomial[i];
+    for (size_t i = 0; i < monomial.size(); ++i) out += (i ? "*" : "") + printed(monomial[i]);
   }
   return out.empty() ? "0" : out;
 }
@@ -157,6 +160,16 @@ class SreprParser {
     skip_space();
     check(at_ == text_.size());
     return out;
+  }
+
+  // A function and its arguments; nothing for another form.
+  std::optional<std::pair<std::string_view, std::vector<SymInt>>> parse_function() {
+    const std::string_view name = word();
+    if (!accept('(')) return std::nullopt;
+    std::vector<SymInt> arguments = parse_list(0);
+    skip_space();
+    if (at_ != text_.size()) return std::nullopt;
+    return std::pair(name, std::move(arguments));
   }
 
  private:
@@ -293,6 +306,27 @@ SymInt SymInt::parse(std::string_view srepr) { return SreprParser(srepr).parse_a
 
 namespace {
 
+std::string printed(const std::string& atom) {
+  if (is_symbol(atom)) return atom;
+  try {
+    const auto function = SreprParser(atom).parse_function();
+    if (!function) return atom;
+    const auto& [name, arguments] = *function;
+    const bool is_quotient = name == "FloorDiv" || name == "CleanDiv";
+    const bool is_infix = (is_quotient || name == "Mod" || name == "PythonMod") && arguments.size() == 2;
+    std::string out = is_infix ? "(" : concat(name, "(");
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const std::string text = arguments[i].to_string();
+      const bool is_sum = is_infix && text.find_first_of(" *") != std::string::npos && text[0] != '(';
+      if (i > 0) out += !is_infix ? ", " : is_quotient ? "//" : " % ";
+      out += is_sum ? concat("(", text, ")") : text;
+    }
+    return out + ")";
+  } catch (const Error&) {
+    return atom;  // of another form than what is known
+  }
+}
+
 std::optional<int64_t> value_of_atom(const std::string& atom, const std::map<std::string, int64_t>& symbols) {
   if (is_symbol(atom)) return std::nullopt;
   return SreprParser(atom, &symbols).parse_all().constant();
@@ -305,7 +339,7 @@ std::optional<int64_t> SymInt::evaluate(const std::map<std::string, int64_t>& sy
   for (const auto& [monomial, coefficient] : terms_) {
     int64_t product = coefficient;
     for (const std::string& factor : monomial) {
-      const auto found = symbols.find(factor);
+      const auto found = symbols.find(printed(factor));
       const std::optional<int64_t> value = found != symbols.end() ? found->second : value_of_atom(factor, symbols);
       if (!value) return std::nullopt;
       product = checked_mul(product, *value);
