@@ -10,12 +10,16 @@ namespace {
 constexpr double kHalfTurn = 3.14159265358979323846;
 constexpr int64_t kMostFactor = 31;  // beyond which a convolution is quicker than the sums of a factor
 
-Complex operator+(Complex a, Complex b) { return {a.real + b.real, a.imag + b.imag}; }
-Complex operator-(Complex a, Complex b) { return {a.real - b.real, a.imag - b.imag}; }
-Complex operator*(Complex a, Complex b) {
+template <class N> ComplexOf<N> operator+(const ComplexOf<N>& a, const ComplexOf<N>& b) {
+  return {a.real + b.real, a.imag + b.imag};
+}
+template <class N> ComplexOf<N> operator-(const ComplexOf<N>& a, const ComplexOf<N>& b) {
+  return {a.real - b.real, a.imag - b.imag};
+}
+template <class N> ComplexOf<N> operator*(const ComplexOf<N>& a, Complex b) {
   return {a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
 }
-Complex conjugate(Complex z) { return {z.real, -z.imag}; }
+template <class N> ComplexOf<N> conjugate(const ComplexOf<N>& z) { return {z.real, -z.imag}; }
 
 // exp(sign i 2 pi k / n) for 0 <= k < n.
 Complex root_of_one(int64_t k, int64_t n, double sign) {
@@ -69,9 +73,14 @@ void FourierTransform::run(const Complex* in, Complex* out) const {
   if (convolution_) return convolve(in, out);
   split(in, 1, out, length_, 0);
 }
+void FourierTransform::run(const TwoComplex* in, TwoComplex* out) const {
+  if (convolution_) return convolve(in, out);
+  split(in, 1, out, length_, 0);
+}
 
 // The transforms of every p-th element, then sums of p of their results.
-void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const {
+template <class Z>
+void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length, size_t level) const {
   if (length == 1) {
     out[0] = in[0];
     return;
@@ -82,7 +91,7 @@ void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, in
     else split(in + q * stride, stride * p, out + q * m, m, level + 1);
   }
   const Complex* waves = waves_.data();
-  Complex part[kMostFactor];
+  Z part[kMostFactor];
   for (int64_t k = 0; k < m; ++k) {
     part[0] = out[k];
     for (int64_t q = 1; q < p; ++q) part[q] = out[q * m + k] * waves[q * k * turn];
@@ -91,15 +100,15 @@ void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, in
       out[m + k] = part[0] - part[1];
     } else if (p == 4) {
       const Complex quarter = waves[length_ / 4];
-      const Complex a = part[0] + part[2], b = part[0] - part[2], c = part[1] + part[3], d = part[1] - part[3];
-      const Complex turned = {-quarter.imag * d.imag, quarter.imag * d.real};  // the quarter is -i or i
+      const Z a = part[0] + part[2], b = part[0] - part[2], c = part[1] + part[3], d = part[1] - part[3];
+      const Z turned = {-quarter.imag * d.imag, quarter.imag * d.real};  // the quarter is -i or i
       out[k] = a + c;
       out[m + k] = b + turned;
       out[2 * m + k] = a - c;
       out[3 * m + k] = b - turned;
     } else {
       for (int64_t r = 0; r < p; ++r) {
-        Complex sum = part[0];
+        Z sum = part[0];
         for (int64_t q = 1; q < p; ++q) sum = sum + part[q] * waves[q * r % p * (length_ / p)];
         out[r * m + k] = sum;
       }
@@ -107,9 +116,9 @@ void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, in
   }
 }
 
-void FourierTransform::convolve(const Complex* in, Complex* out) const {
+template <class Z> void FourierTransform::convolve(const Z* in, Z* out) const {
   const auto n = static_cast<size_t>(length_), power = filter_.size();
-  std::vector<Complex> rows(power), products(power);
+  std::vector<Z> rows(power), products(power);
   for (size_t t = 0; t < n; ++t) rows[t] = in[t] * waves_[t];
   convolution_->run(rows.data(), products.data());
   // The inverse transform is the conjugate of the transform of the conjugate.
@@ -117,7 +126,7 @@ void FourierTransform::convolve(const Complex* in, Complex* out) const {
   convolution_->run(products.data(), rows.data());
   const double scale = 1 / static_cast<double>(power);
   for (size_t k = 0; k < n; ++k) {
-    const Complex value = conjugate(rows[k]) * waves_[k];
+    const Z value = conjugate(rows[k]) * waves_[k];
     out[k] = {value.real * scale, value.imag * scale};
   }
 }

@@ -1,4 +1,4 @@
-// The discrete Fourier transform of one row, in double.
+// The discrete Fourier transform of rows, in double.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,14 @@
 
 namespace qdq {
 
-struct Complex {
-  double real = 0, imag = 0;
+// Numbers of two rows at the same place, which are computed alike.
+using TwoNumbers = double __attribute__((vector_size(2 * sizeof(double))));
+
+template <class Number> struct ComplexOf {
+  Number real, imag;
 };
+using Complex = ComplexOf<double>;
+using TwoComplex = ComplexOf<TwoNumbers>;
 
 // out[k] = sum over t of in[t] exp(-2 pi i t k / n), or with + for the inverse one; nothing is scaled. Lengths whose
 // prime factors are small are split into them (Cooley and Tukey), others become a convolution whose length is a power
@@ -21,12 +26,14 @@ class FourierTransform {
   FourierTransform(int64_t length, bool is_inverse);
   // `in` and `out` are `length` numbers each, of different places.
   void run(const Complex* in, Complex* out) const;
+  // The same of two rows, each with the bits that it has alone.
+  void run(const TwoComplex* in, TwoComplex* out) const;
 
   static constexpr int64_t kMostLength = int64_t{1} << 24;
 
  private:
-  void split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const;
-  void convolve(const Complex* in, Complex* out) const;
+  template <class Z> void split(const Z* in, int64_t stride, Z* out, int64_t length, size_t level) const;
+  template <class Z> void convolve(const Z* in, Z* out) const;
 
   int64_t length_;
   std::vector<int64_t> factors_;                   // of the length; empty for a convolution

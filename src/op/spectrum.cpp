@@ -34,22 +34,48 @@ template <class T> std::vector<size_t> transformed_axes(const Call<T>& call, siz
   return out;
 }
 
-// The transform along an axis of x, of as many elements as `out` has there if `is_whole`; rows go through `load` and
-// `store`.
+// The transform along an axis of x: `load` takes element t of the row that begins at an offset of x, `store` gives the
+// row that begins at an offset of out its elements. Two rows go together, as long as they are short.
 template <class Load, class Store>
 void transform_rows(const Tensor& x, const Tensor& out, size_t axis, int64_t length, bool is_inverse, const Load& load,
                     const Store& store) {
   if (x.numel() == 0 || out.numel() == 0) return;
   const FourierTransform transform(length, is_inverse);
-  std::vector<Complex> row(static_cast<size_t>(length)), result(row.size());
-  Shape rows = x.sizes();
-  rows[axis] = 1;
-  const std::array strides{x.strides().data(), out.strides().data()};
-  for_each_index<2>(rows, strides, [&](const std::array<int64_t, 2>& from) {
-    load(from[0], row);
+  constexpr size_t kTogether = 2;
+  constexpr int64_t kShort = 1 << 15;
+  const auto n = static_cast<size_t>(length);
+  std::vector<Complex> row(n), result(n);
+  std::vector<TwoComplex> rows(length <= kShort ? n : 0), results(rows.size());
+  std::vector<std::array<int64_t, 2>> waiting;
+  const auto transform_one = [&](const std::array<int64_t, 2>& at) {
+    load(at[0], row);
     transform.run(row.data(), result.data());
-    store(from[1], result);
+    store(at[1], result);
+  };
+  const auto transform_two = [&] {
+    for (size_t r = 0; r < kTogether; ++r) {
+      load(waiting[r][0], row);
+      for (size_t t = 0; t < n; ++t) {
+        rows[t].real[r] = row[t].real;
+        rows[t].imag[r] = row[t].imag;
+      }
+    }
+    transform.run(rows.data(), results.data());
+    for (size_t r = 0; r < kTogether; ++r) {
+      for (size_t k = 0; k < n; ++k) result[k] = {results[k].real[r], results[k].imag[r]};
+      store(waiting[r][1], result);
+    }
+    waiting.clear();
+  };
+  Shape counted = x.sizes();
+  counted[axis] = 1;
+  const std::array strides{x.strides().data(), out.strides().data()};
+  for_each_index<2>(counted, strides, [&](const std::array<int64_t, 2>& from) {
+    if (rows.empty()) return transform_one(from);
+    waiting.push_back(from);
+    if (waiting.size() == kTogether) transform_two();
   });
+  for (const auto& at : waiting) transform_one(at);
 }
 
 // Complex to complex along one axis.

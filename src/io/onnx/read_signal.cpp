@@ -1,4 +1,5 @@
-// ONNX operators of signals: windows, Fourier transforms as products with a matrix of waves, mel filters.
+// ONNX operators of signals: windows, Fourier transforms, mel filters. Transforms of float32 are PyTorch's; those of
+// other types are products with a matrix of waves.
 #include <algorithm>
 #include <cmath>
 
@@ -90,6 +91,24 @@ Node* transformed(OnnxCall& call, Node* rows, Node* matrix, int64_t bins) {
   return call.call("unflatten.int", {out, -1, Argument(Argument::List{bins, 2})});
 }
 
+// The transform of an axis of x, real [...] or of pairs [..., 2], to pairs.
+Node* fourier_of(OnnxCall& call, Node* x, bool is_real, int64_t axis, bool inverse, bool onesided) {
+  constexpr int64_t kUnscaled = 0, kScaledBySize = 2;  // PyTorch's numbers of normalizations
+  const Argument axes(Argument::List{axis});
+  if (is_real && !inverse) {
+    x = call.call("_fft_r2c.default", {x, axes, kUnscaled, onesided});
+  } else {
+    if (is_real)
+      x = call.call("constant_pad_nd.default",
+                    {call.call("unsqueeze.default", {x, -1}), Argument(Argument::List{0, 1})});
+    x = call.call("view_as_complex.default", {x});
+    x = call.call("_fft_c2c.default", {x, axes, inverse ? kScaledBySize : kUnscaled, !inverse});
+    if (onesided)
+      x = call.call("slice.Tensor", {x, axis, 0, *call.extent(x, static_cast<size_t>(axis)).constant() / 2 + 1});
+  }
+  return call.call("view_as_real.default", {x});
+}
+
 // The axis is an input since opset 20.
 void dft(OnnxCall& call) {
   Node* x = call.tensor(0);
@@ -105,6 +124,10 @@ void dft(OnnxCall& call) {
   const int64_t length = call.has(1) ? known_number(call, 1) : *size, count = std::min(length, *size);
   if (length < 1) call.refuse("transforms ", length, " elements");
   if (count < *size) x = call.call("slice.Tensor", {x, axis, 0, count});
+  if (call.meta(0).dtype == DType::kF32 && length == count) {
+    if (parts == 1) x = call.call("select.int", {x, -1, 0});
+    return call.set(fourier_of(call, x, parts == 1, axis, inverse, onesided));
+  }
   if (parts == 1) {
     x = call.call("select.int", {x, -1, 0});
     if (axis != last - 1) x = call.call("transpose.int", {x, axis, -1});
@@ -131,6 +154,12 @@ void stft(OnnxCall& call) {
   if (length < 1 || step < 1 || !(window == SymInt(length)))
     call.refuse("has frames of ", length, " elements, ", step, " apart, with a window of ", window.to_string());
   if (rank == 3 && parts == 1) x = call.call("select.int", {x, -1, 0});
+  const bool onesided = call.integer("onesided", 1) != 0;
+  if (parts == 1 && dtype == DType::kF32) {
+    const Argument weights = call.has(2) ? Argument(call.tensor(2)) : Argument();
+    Node* out = call.call("stft.default", {x, length, step, length, weights, false, onesided, true});
+    return call.set(call.call("transpose.int", {call.call("view_as_real.default", {out}), 1, 2}));
+  }
   const SymInt steps = divide_sizes(call, subtract_sizes(call, size_along(call, x, 1), length), step);
   Node* begins = call.call("mul.Tensor", {count_up(call, add_sizes(call, steps, 1)), step});
   Node* places = call.call("add.Tensor", {along_axis(call, begins, 0, 2), count_up(call, length)});
@@ -138,7 +167,7 @@ void stft(OnnxCall& call) {
   if (parts == 2) frames = call.call("transpose.int", {frames, -1, -2});
   if (call.has(2)) frames = call.call("mul.Tensor", {frames, call.tensor(2)});
   if (parts == 2) frames = call.call("flatten.using_ints", {frames, -2});
-  const int64_t bins = call.integer("onesided", 1) != 0 ? length / 2 + 1 : length;
+  const int64_t bins = onesided ? length / 2 + 1 : length;
   call.set(transformed(call, frames, waves(call, parts, length, bins, length, false, dtype), bins));
 }
 
