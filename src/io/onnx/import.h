@@ -298,6 +298,7 @@ std::span<const OnnxOperator> onnx_image_operators();
 std::span<const OnnxOperator> onnx_layer_operators();
 std::span<const OnnxOperator> onnx_microsoft_operators();
 std::span<const OnnxOperator> onnx_ml_operators();
+std::span<const OnnxOperator> onnx_place_operators();
 std::span<const OnnxOperator> onnx_quantized_operators();
 std::span<const OnnxOperator> onnx_recurrent_operators();
 std::span<const OnnxOperator> onnx_reduction_operators();

@@ -111,15 +111,14 @@ void index_put(AtenCall& call) {
   }
   const std::string places = joined_indices(call, indices);
   // One value for each place: what is broadcast is spread.
-  const SymShape& sizes = call.meta_of(indices[0].node()).sizes;
-  for (const Argument& index : indices)
-    if (call.meta_of(index.node()).sizes != sizes) call.refuse("has indices of different shapes");
+  SymShape wanted;
+  for (const Argument& index : indices) wanted = broadcast_shapes(wanted, call.meta_of(index.node()).sizes);
   std::string values = call.operand(2, dtype);
-  SymShape wanted = sizes;
   wanted.insert(wanted.end(), call.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(indices.size()),
                 call.meta(0).sizes.end());
   if (call.meta(2).sizes != wanted) {
-    std::vector<std::string> parts = {call.emit("Shape", {call.file().value(indices[0].node())})};
+    std::vector<std::string> parts = {call.emit(
+        "Slice", {call.emit("Shape", {places}), call.integers_as_tensor({0}), call.integers_as_tensor({-1})})};
     if (call.rank(0) > indices.size())
       parts.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(0)}),
                                           call.integers_as_tensor({static_cast<int64_t>(indices.size())}),

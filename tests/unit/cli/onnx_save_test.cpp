@@ -478,6 +478,41 @@ TEST(OnnxExternalData, LiesBesideTheModelAlignedAndIsReadBack) {
   EXPECT_NE(host.err.find("opset 17 to 21, found 9"), std::string::npos) << host.err;
 }
 
+// x[:, 1:3, ::2] = y as exporters write it, by the places of all elements; and twice the same place.
+TEST(OnnxSave, PlacesAreKeptWhereTheyChange) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {info("x", DType::kF32, {{2, ""}, {4, ""}, {6, ""}}),
+                 info("y", DType::kF32, {{2, ""}, {2, ""}, {3, ""}})};
+  std::vector<int64_t> places, same;
+  for (int64_t i = 0; i < 2; ++i)
+    for (int64_t j = 1; j < 3; ++j)
+      for (int64_t k = 0; k < 6; k += 2) places.insert(places.end(), {i, j, k});
+  for (int64_t i = 0; i < 2; ++i) same.insert(same.end(), {1, 3});
+  file.initializers = {{"places", Tensor::of<int64_t>({2, 2, 3, 3}, std::span<const int64_t>(places))},
+                       {"same", Tensor::of<int64_t>({2, 2}, std::span<const int64_t>(same))}};
+  file.nodes = {node_of("put", "ScatterND", {"x", "places", "y"}, {"z"}),
+                node_of("take", "GatherND", {"z", "same"}, {"picked"})};
+  file.outputs = {info("z", DType::kF32, {{2, ""}, {4, ""}, {6, ""}}), info("picked", DType::kF32, {{2, ""}, {6, ""}})};
+  const Program program = read(file);
+  int64_t integers = 0;
+  for (const Attribute& attribute : program.attributes)
+    if (attribute.tensor.dtype() == DType::kS64) integers += attribute.tensor.numel();
+  EXPECT_EQ(integers, 2 + 2 + 3 + 1 + 2);
+
+  const Tensor x = ramp({2, 4, 6}), y = ramp({2, 2, 3});
+  const Tensor wanted = x.clone();
+  wanted.slice(1, 1, 3).slice(2, 0, 6, 2).copy_from(y);
+  const Program onnx = load_onnx(save_onnx(program)), pt2 = load_pt2(save_pt2(program));
+  for (const Program* again : {&program, &onnx, &pt2}) {
+    const std::vector<Tensor> found = Interpreter(*again, {}).run(std::vector<Tensor>{x, y});
+    EXPECT_TRUE(bitwise_equal(found[0], wanted));
+    EXPECT_TRUE(bitwise_equal(found[1].select(0, 1).contiguous(), wanted.select(0, 1).select(0, 3).contiguous()));
+    EXPECT_EQ(found[1].sizes(), (Shape{2, 6}));
+  }
+}
+
 TEST(OnnxFixed, OnTheCommandLine) {
   MemoryHost host;
   host.contents["in.onnx"] = format::write_onnx_file(network());
