@@ -1,6 +1,7 @@
 // Text of files as a person may be shown it.
 #include "base/readable.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 
@@ -71,6 +72,24 @@ std::string readable(std::string_view text, size_t longest) {
   append_readable(text.substr(0, head), out);
   out += concat(" [", tail - head, " bytes are left out] ");
   append_readable(text.substr(tail), out);
+  return out;
+}
+
+std::string readable_name(std::string_view name) {
+  constexpr size_t kLongest = 120;
+  std::string line(name);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return readable(line, kLongest);
+}
+
+std::string readable_lines(std::string_view text, size_t longest_line) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    out += readable(text.substr(0, end), longest_line);
+    if (end < text.size()) out += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
   return out;
 }
 

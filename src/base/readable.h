@@ -15,4 +15,11 @@ inline constexpr size_t kLongestMessage = 2000;  // bytes
 // and says how much that was.
 std::string readable(std::string_view text, size_t longest = std::string_view::npos);
 
+// The name of a node, an operator or a module in a table: readable, on one line, of at most 120 bytes but for what says
+// that its middle is left out.
+std::string readable_name(std::string_view name);
+
+// Each line on its own, so that rows stay rows.
+std::string readable_lines(std::string_view text, size_t longest_line);
+
 }  // namespace qdq

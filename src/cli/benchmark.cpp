@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "base/readable.h"
 #include "cli/command_line.h"
 #include "cli/verbs.h"
 #include "format/json.h"
@@ -174,7 +175,7 @@ std::string profile_table(const Contestant& one) {
 std::string explanation(Contestant& one) {
   std::string out = concat("\n", one.model, ":\n");
   for (const Session::Placement& placement : one.session->placements()) {
-    out += concat("  ", placement.node, " ", placement.target, ": ", placement.backend);
+    out += concat("  ", readable_name(placement.node), " ", readable_name(placement.target), ": ", placement.backend);
     if (!placement.step.empty()) out += concat(", in step ", placement.step, " (", placement.description, ")");
     for (const auto& [backend, reason] : placement.refusals) out += concat("; not by ", backend, ": ", reason);
     if (placement.fallbacks > 0)

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 
+#include "base/readable.h"
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -113,7 +114,9 @@ std::string weights_chart(const Program& program, const std::string& model) {
 
 // One line an operator, and one for each of its tensors.
 std::string explanation_table(const Prepared& prepared) {
-  const std::vector<Explanation> explanations = explain(prepared);
+  std::vector<Explanation> explanations = explain(prepared);
+  for (Explanation& explanation : explanations)
+    for (std::string* text : {&explanation.node, &explanation.op}) *text = readable_name(*text);
   size_t name_width = 0, op_width = 0;
   for (const Explanation& explanation : explanations) {
     name_width = std::max(name_width, explanation.node.size());
@@ -131,7 +134,7 @@ std::string explanation_table(const Prepared& prepared) {
     if (!explanation.pattern.empty()) out += concat(explanation.quantizer, " ", explanation.pattern, ": ");
     out += explanation.reason + "\n";
     for (const ExplainedTensor& tensor : explanation.tensors)
-      out += concat("    ", to_string(tensor.at), ": ", tensor.becomes, "\n");
+      out += concat("    ", readable_name(to_string(tensor.at)), ": ", tensor.becomes, "\n");
   }
   for (const SpecConflict& conflict : find_conflicts(prepared)) out += concat("conflict: ", conflict.message, "\n");
   out += concat(explanations.size(), " operators:");
@@ -160,7 +163,9 @@ std::string capabilities_table(const QuantizationCapabilities& capabilities) {
 }
 
 // One line an operator, those that stay float last of their kind with the reason.
-std::string verdicts_table(const std::vector<RuntimeVerdict>& verdicts, const RuntimeProfile& profile) {
+std::string verdicts_table(std::vector<RuntimeVerdict> verdicts, const RuntimeProfile& profile) {
+  for (RuntimeVerdict& verdict : verdicts)
+    for (std::string* text : {&verdict.node, &verdict.op}) *text = readable_name(*text);
   size_t name_width = 0, op_width = 0;
   for (const RuntimeVerdict& verdict : verdicts) {
     name_width = std::max(name_width, verdict.node.size());

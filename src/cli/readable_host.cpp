@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/readable.h"
+#include "cli/options.h"
 
 namespace qdq {
 
@@ -12,12 +13,19 @@ namespace {
 std::string shown_message(std::string text) {
   const bool ends = text.ends_with('\n');
   if (ends) text.pop_back();
+  // A warning or an error is one line, whatever the names in it are.
+  if (text.starts_with("qdq:")) text = one_line(std::move(text));
   return readable(text, kLongestMessage) + (ends ? "\n" : "");
 }
 
 }  // namespace
 
-void ReadableHost::print(const std::string& text) { host_.print(readable(text)); }
+// JSON is for programs, which want all of it.
+void ReadableHost::print(const std::string& text) {
+  constexpr size_t kLongestLine = 10000;  // bytes: lists of results in --graph are long
+  const bool is_json = text.starts_with('{') || text.starts_with('[');
+  host_.print(is_json ? readable(text) : readable_lines(text, kLongestLine));
+}
 
 void ReadableHost::print_error(const std::string& text) {
   // A progress bar is qdq's own words and begins with a carriage return.

@@ -35,5 +35,14 @@ TEST(Readable, LeavesOutTheMiddleOfLongTexts) {
     EXPECT_EQ(readable(umlauts, longest).find("\\u"), std::string::npos);
 }
 
+TEST(Readable, NamesStayOnOneLineAndRowsStayRows) {
+  EXPECT_EQ(readable_name("conv1\nqdq: warning"), "conv1 qdq: warning");
+  EXPECT_LT(readable_name(std::string(100000, 'a')).size(), 200U);
+  EXPECT_EQ(readable_lines("a\nbb\n\nc", 100), "a\nbb\n\nc");
+  const std::string lines = readable_lines(std::string(1000, 'a') + "\nb\n", 100);
+  EXPECT_LT(lines.size(), 200U);
+  EXPECT_TRUE(lines.ends_with("\nb\n")) << lines;
+}
+
 }  // namespace
 }  // namespace qdq
