@@ -55,6 +55,9 @@ class JavaScriptFiles final : public Files {
     refuse(answer, "cannot list ", folder);
     return emscripten::vecFromJSArray<std::string>(answer);
   }
+  bool is_same(const std::string& a, const std::string& b) override {
+    return host_.call<std::string>("fileBehind", a) == host_.call<std::string>("fileBehind", b);
+  }
   bool is_folder(const std::string& path) override { return host_.call<std::string>("kind", path) == "folder"; }
   bool is_file(const std::string& path) override { return host_.call<std::string>("kind", path) == "file"; }
 

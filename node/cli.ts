@@ -17,13 +17,13 @@ import {
   writeSync,
 } from "node:fs";
 import { constants as osConstants, tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
-import { readBeside, readWhole, reasonOf, writeWhole } from "./files.js";
+import { behindLinks, readBeside, readWhole, reasonOf, writeWhole } from "./files.js";
 import { mostThreads, startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
@@ -88,6 +88,11 @@ const host: RawHost = {
   kind(path) {
     const stat = attempt(() => statSync(path));
     return typeof stat === "string" ? "" : stat.isDirectory() ? "folder" : "file";
+  },
+  fileBehind(path) {
+    const file = attempt(() => behindLinks(resolve(path)));
+    const stat = attempt(() => statSync(file));
+    return typeof stat === "string" ? file : `${stat.dev}:${stat.ino}`;
   },
   print: (text) => write(1, text),
   printError: (text) => write(2, text),

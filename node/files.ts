@@ -79,7 +79,7 @@ export function readBeside(beside: string, name: string, most: number): Uint8Arr
 }
 
 // The name behind all symbolic links, which may be of a file that is not there yet.
-function behindLinks(path: string): string {
+export function behindLinks(path: string): string {
   let name = path;
   for (let links = 0; lstatSync(name, { throwIfNoEntry: false })?.isSymbolicLink(); links += 1) {
     if (links === 40) throw new Error("too many symbolic links encountered");

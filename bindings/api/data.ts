@@ -218,6 +218,7 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
     whyNotWritten: () => "data is only read",
     makeFolder: () => "data is only read",
     listFolder: (path) => [...(folders.get(path) ?? [])],
+    fileBehind: (path) => path,
     kind: (path) => (folders.has(path) ? "folder" : find(path) ? "file" : ""),
     print() {},
     printError() {},

@@ -40,6 +40,7 @@ export interface RawHost {
   makeFolder(folder: string): string; // "" or why it could not
   listFolder(path: string): string[] | string;
   kind(path: string): "file" | "folder" | "";
+  fileBehind(path: string): string; // the same for all names of a file, whether it is there yet or not
   print(text: string): void;
   printError(text: string): void;
   errorIsTerminal: boolean;

@@ -15,7 +15,8 @@ namespace qdq {
 
 void calibrate(const CalibrateOptions& options, Host& host) {
   const double began = host.now_seconds();
-  check_output(options.output, host);
+  check_outputs({{"-o", options.output, {".json"}}},
+                {options.model, options.data, options.quantizer.recipe, options.data_options.preprocess}, host);
   check_preprocess(options.data_options, {options.data});
   const Shards shards = parse_shards(options.shard, "--shard");
   const int64_t k = shards.ranges[0].first;
@@ -93,8 +94,8 @@ std::vector<std::string> part_files(const std::vector<std::string>& words, Files
 
 void merge(const MergeOptions& options, Host& host) {
   const double began = host.now_seconds();
-  check_output(options.output, host);
   const std::vector<std::string> files = part_files(options.parts, host.files);
+  check_outputs({{"-o", options.output, {".json"}}}, {}, host);  // the sum may take the place of its parts
   StateMerger merger;
   {
     Progress progress(host, "merging", std::ssize(files), "parts");

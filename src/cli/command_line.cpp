@@ -43,7 +43,12 @@ CLI::App* CommandLine::verb(const char* name, const char* description, std::func
         const bool fits = end != text.c_str() && *end == 0 && seconds > 0 && seconds <= kMost;
         return fits ? "" : "found " + text + ", wanted a number of seconds above 0, such as 30 or 0.5";
       });
-  verb->callback([this, body = std::move(body), check = std::move(check)] {
+  verb->callback([this, verb, body = std::move(body), check = std::move(check)] {
+    // What a shell's variable gives that is not set.
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& value : option->results())
+        if (value.empty())
+          throw CLI::ValidationError(option->get_name(false, false), "found nothing, wanted a value; or leave it out");
     if (check) check();
     work = body;
   });

@@ -101,7 +101,9 @@ std::string table(const LayerComparison& comparison, size_t candidate, const Com
 }  // namespace
 
 void compare(const CompareOptions& options, Host& host) {
-  for (const std::string& output : {options.report, options.chart}) check_output(output, host);
+  std::vector<std::string> inputs = options.candidates;
+  inputs.insert(inputs.end(), {options.reference, options.data, options.data_options.preprocess});
+  check_outputs({{"--report", options.report, {".html", ".htm"}}, {"--chart", options.chart, {".svg"}}}, inputs, host);
   check_preprocess(options.data_options, {options.data});
   for (const auto& [option, path] : {std::pair("--report", &options.report), std::pair("--chart", &options.chart)})
     QDQ_CHECK(path->empty() || options.candidates.size() == 1, kInvalidArgument, option,

@@ -210,13 +210,13 @@ void inspect(const InspectOptions& options, Host& host) {
     return;
   }
   if (!options.chart.empty()) {
-    check_output(options.chart, host);
+    check_outputs({{"--chart", options.chart, {".svg"}}}, {options.model}, host);
     const std::string chart = weights_chart(program, options.model);
     host.files.write(options.chart, std::as_bytes(std::span(chart)));
     return;
   }
   if (!options.lowered.empty()) {
-    check_output(options.lowered, host);
+    check_outputs({{"--lowered", options.lowered, {".json"}}}, {options.model}, host);
     save_lowered_graph(lowered_graph(lower(program)), options.lowered, host.files);
     return;
   }

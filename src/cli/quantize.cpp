@@ -324,8 +324,12 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   OnnxOptions onnx = options.onnx;
   const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
-  check_model_output(options.output, options.model, host);
-  for (const std::string& output : {options.observers, options.report}) check_output(output, host);
+  check_outputs({{"-o", options.output, kModelEndings},
+                 {"--observers", options.observers, {".json"}},
+                 {"--report", options.report, {".html", ".htm"}}},
+                {options.model, options.data, options.test, options.labels, options.classes, options.quantizer.recipe,
+                 options.data_options.preprocess},
+                host);
   check_preprocess(options.data_options, {options.data, options.test});
   Model model = open_float(options, host);
   Calibration calibration = open_statistics(options, host);

@@ -138,26 +138,6 @@ std::string table(const std::vector<Evaluated>& models, bool has_labels) {
 
 }  // namespace
 
-void check_output(const std::string& path, Host& host) {
-  if (path.empty()) return;
-  QDQ_CHECK(!host.files.is_folder(path), kIo, "cannot write ", path, ": it is a folder, wanted the name of a file");
-  const size_t end = path.rfind('/');
-  const std::string folder = end == std::string::npos || end == 0 ? "" : path.substr(0, end);
-  QDQ_CHECK(folder.empty() || host.files.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ",
-            folder);
-  if (host.files.is_file(path)) return;  // which may be a pipe; others tell when they are written
-  const std::string reason = host.files.why_not_written(end == 0 ? "/" : folder);
-  QDQ_CHECK(reason.empty(), kIo, "cannot write ", path, ": ", reason);
-}
-
-void check_model_output(const std::string& path, const std::string& input, Host& host) {
-  check_output(path, host);
-  QDQ_CHECK(path.ends_with(".onnx") || path.ends_with(".pt2"), kInvalidArgument, "the kind of file that ", path,
-            " shall be is unknown; wanted a name that ends in .onnx or .pt2");
-  QDQ_CHECK(!host.files.is_same(path, input), kInvalidArgument, path,
-            " is the model that is read, and would be lost; give the new one another name");
-}
-
 void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples) {
   if (options.preprocess.empty()) return;
   std::string names;
@@ -181,9 +161,8 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 }
 
 void run(const RunOptions& options, Host& host) {
-  QDQ_CHECK(options.output.ends_with(".npz"), kInvalidArgument, options.output,
-            " is no name for outputs, which are written as .npz");
-  check_output(options.output, host);
+  check_outputs({{"-o", options.output, {".npz"}}}, {options.model, options.inputs, options.data_options.preprocess},
+                host);
   check_preprocess(options.data_options, {options.inputs});
   const Program program = load_model(options.model, host.files).program;
   Session session = open_session(program, options.session, host);

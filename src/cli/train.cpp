@@ -270,8 +270,10 @@ void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& 
 
 void train(const TrainOptions& options, Host& host) {
   const double began = host.now_seconds();
-  check_model_output(options.output, options.model, host);
-  check_output(options.checkpoint, host);
+  check_outputs({{"-o", options.output, kModelEndings}, {"--checkpoint", options.checkpoint, {}}},
+                {options.model, options.data, options.labels, options.classes, options.quantizer.recipe,
+                 options.augment, options.data_options.preprocess},
+                host);
   QDQ_CHECK(options.checkpoint_steps == 0 || !options.checkpoint.empty(), kInvalidArgument,
             "--checkpoint-steps needs --checkpoint, the file to write");
   check_preprocess(options.data_options, {options.data});

@@ -252,12 +252,18 @@ format::Json made_by(const std::string& command, Host& host);
 // The path without its folders, which are nobody's business.
 std::string file_name(const std::string& path);
 
-// Throws Error{kIo} if a file cannot be written there, as far as that is known before it is tried; nothing for an empty
-// path. For outputs of long work before it begins.
-void check_output(const std::string& path, Host& host);
-// The same of a model that is made of another: its name must tell the kind, .pt2 or .onnx, and not be that of `input`.
-// Throws Error{kInvalidArgument}.
-void check_model_output(const std::string& path, const std::string& input, Host& host);
+// A file that a verb is to write: the option that names it, where (empty: nowhere), and the endings that its name may
+// have, one at least of a model and of .npz; none: any.
+struct OutputFile {
+  const char* option;
+  std::string path;
+  std::vector<std::string> endings;
+};
+inline const std::vector<std::string> kModelEndings = {".onnx", ".pt2"};
+// For outputs of long work before it begins. Throws Error{kIo} if a file cannot be written there, as far as that is
+// known before it is tried, and Error{kInvalidArgument} for a name that says another kind of file, for a file that the
+// verb reads (`inputs`, of which empty ones are none), and for one that two outputs have.
+void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs, Host& host);
 // Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.
 void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples);
 

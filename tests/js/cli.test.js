@@ -301,6 +301,11 @@ test("outputs go through links and pipes, keep permissions, and replace no folde
     fs.writeFileSync(at(`${out}/old.pt2`), "old", { mode: 0o600 });
     fs.symlinkSync("old.pt2", at(`${out}/link.pt2`));
     expect(qdq("convert", modelPath, `${out}/link.pt2`)).toMatchObject({ status: 0, stderr: "" });
+    // All names of a file mean that file.
+    expect(qdq("convert", `${out}/old.pt2`, `${out}/link.pt2`)).toMatchObject({
+      status: 1,
+      stderr: `qdq: OUT ${out}/link.pt2: this file is read, and would be lost; give the new one another name\n`,
+    });
     expect(fs.lstatSync(at(`${out}/link.pt2`)).isSymbolicLink()).toBe(true);
     const written = fs.statSync(at(`${out}/old.pt2`));
     expect(written.mode & 0o777).toBe(0o600);

@@ -628,10 +628,12 @@ TEST_F(CliTest, RefusesOutputsAndOptionsThatCannotBeMeant) {
   };
   const std::vector<std::string> calibrate{"--calibrate", "data.npz"};
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {with({"quantize", "model.pt2", "-o", "model.pt2"}, calibrate), "model.pt2 is the model that is read"},
-      {{"convert", "model.pt2", "model.pt2"}, "model.pt2 is the model that is read"},
-      {with({"quantize", "model.pt2", "-o", "x.tflite"}, calibrate), "wanted a name that ends in .onnx or .pt2"},
-      {{"run", "model.pt2", "--inputs", "data.npz", "-o", "x.npy"}, "x.npy is no name for outputs"},
+      {with({"quantize", "model.pt2", "-o", "model.pt2"}, calibrate),
+       "-o model.pt2: this file is read, and would be lost"},
+      {{"convert", "model.pt2", "model.pt2"}, "OUT model.pt2: this file is read, and would be lost"},
+      {with({"quantize", "model.pt2", "-o", "x.tflite"}, calibrate), "wanted one that ends in .onnx or .pt2"},
+      {{"run", "model.pt2", "--inputs", "data.npz", "-o", "x.npy"},
+       "-o x.npy: the name says another kind of file than is written; wanted one that ends in .npz"},
       {quantize({"--preprocess", "preprocess.json"}),
        "wanted uint8 pixels [N, H, W, 3], [N, H, W, 1] or [N, H, W], or no --preprocess"},
       {with({"quantize", "fixed.pt2", "-o", "out.pt2", "--batch-size", "4"}, calibrate), "has a fixed batch of 1"},

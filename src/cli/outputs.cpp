@@ -1,0 +1,56 @@
+// What a verb is to write: that it can be written, is called what it is, and costs nothing that the verb reads.
+#include <algorithm>
+
+#include "base/error.h"
+#include "cli/verbs.h"
+
+namespace qdq {
+
+namespace {
+
+// Throws Error{kIo} where nothing can be written, as far as that is known before it is tried.
+void check_place(const std::string& path, Host& host) {
+  QDQ_CHECK(!host.files.is_folder(path), kIo, "cannot write ", path, ": it is a folder, wanted the name of a file");
+  const size_t end = path.rfind('/');
+  const std::string folder = end == std::string::npos || end == 0 ? "" : path.substr(0, end);
+  QDQ_CHECK(folder.empty() || host.files.is_folder(folder), kIo, "cannot write ", path, ": there is no folder ",
+            folder);
+  if (host.files.is_file(path)) return;  // which may be a pipe; others tell when they are written
+  const std::string reason = host.files.why_not_written(end == 0 ? "/" : folder);
+  QDQ_CHECK(reason.empty(), kIo, "cannot write ", path, ": ", reason);
+}
+
+// A model is read again by its ending, so that its name needs one. Of others a name without any is the user's choice.
+void check_ending(const OutputFile& output) {
+  const std::vector<std::string>& endings = output.endings;
+  const std::string name = file_name(output.path);
+  const auto has_it = [&](const std::string& ending) { return name.ends_with(ending); };
+  if (endings.empty() || std::ranges::any_of(endings, has_it)) return;
+  const bool is_model = endings.size() > 1 && endings[1] == ".pt2";
+  if (!is_model && endings[0] != ".npz" && name.find('.', 1) == std::string::npos) return;
+  std::string wanted = endings[0];
+  for (size_t i = 1; i < endings.size(); ++i) wanted += " or " + endings[i];
+  fail(ErrorCode::kInvalidArgument, output.option, " ", output.path, ": the name says another kind of file than ",
+       "is written; wanted one that ends in ", wanted);
+}
+
+}  // namespace
+
+void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs, Host& host) {
+  std::vector<const OutputFile*> given;
+  for (const OutputFile& output : outputs)
+    if (!output.path.empty()) given.push_back(&output);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const auto& [option, path, endings] = *given[i];
+    check_place(path, host);
+    check_ending(*given[i]);
+    for (const std::string& input : inputs)
+      QDQ_CHECK(input.empty() || !host.files.is_same(path, input), kInvalidArgument, option, " ", path,
+                ": this file is read, and would be lost; give the new one another name");
+    for (size_t before = 0; before < i; ++before)
+      QDQ_CHECK(!host.files.is_same(path, given[before]->path), kInvalidArgument, option, " ", path,
+                ": this file is also that of ", given[before]->option, "; give one of them another name");
+  }
+}
+
+}  // namespace qdq
