@@ -124,8 +124,13 @@ void is_inf(OnnxCall& call) {
 // Nothing is dropped. The mask says so since opset 12; before, ONNX Runtime gives none but false.
 void dropout(OnnxCall& call) {
   const bool may_train = call.has(2) ? call.number(2) != 0 : call.opset() < 7 && call.integer("is_test", 0) == 0;
-  if (may_train && (!call.has(1) || call.number(1) != 0))
-    call.refuse("is in training mode; export the model in inference mode");
+  const double ratio = call.has(1) ? call.number(1) : call.real("ratio", 0.5);
+  if (may_train && ratio != 0) {
+    if (call.has_output(1) && call.num_uses(1) > 0)
+      call.refuse("is in training mode and gives its mask; export the model in inference mode");
+    call.set(call.call("dropout.default", {call.tensor(0), ratio, true}));
+    return;
+  }
   if (call.has_output(1))
     call.set(call.call(call.opset() < 12 ? "zeros_like.default" : "ones_like.default", {call.tensor(0)}, "dtype",
                        call.opset() < 10 ? call.meta(0).dtype : DType::kBool),

@@ -136,9 +136,16 @@ void gemm(OnnxCall& call) {
 
 void matmul(OnnxCall& call) { call.set(matrix_product(call, call.tensor(0), call.tensor(1))); }
 
-// The statistics are those of the batch; the running ones are mixed with them.
+// The statistics are those of the batch; the running ones are mixed with them. Where nobody reads those, it is
+// PyTorch's form in training mode.
 void batch_norm_of_training(OnnxCall& call) {
   Node *input = call.tensor(0), *mean = call.tensor(3), *variance = call.tensor(4);
+  const auto is_read = [&](size_t i) { return call.has_output(i) && call.num_uses(i) > 0; };
+  if (!is_read(1) && !is_read(2)) {
+    call.set(call.call("batch_norm.default", {input, call.tensor(1), call.tensor(2), mean, variance, true,
+                                              1 - call.real("momentum", 0.9), call.real("epsilon", 1e-5), true}));
+    return;
+  }
   std::vector<int64_t> others;
   for (int64_t i = 0; i < static_cast<int64_t>(call.rank(0)); ++i)
     if (i != 1) others.push_back(i);

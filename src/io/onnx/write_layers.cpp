@@ -126,7 +126,7 @@ void addmm(AtenCall& call) {
 void matmul(AtenCall& call) { call.finish("MatMul", {call.tensor(0), call.tensor(1)}); }
 
 void batch_norm(AtenCall& call) {
-  if (call.flag(5) || call.is_none(3) || call.is_none(4))
+  if (call.is_none(3) || call.is_none(4))
     call.refuse("normalizes with the batch's own statistics; export the model in inference mode");
   const Shape channels = {*call.meta(3).sizes[0].constant()};
   const auto or_constant = [&](size_t i, double value) {
@@ -134,9 +134,14 @@ void batch_norm(AtenCall& call) {
                                                   call.node().name() + "_constant")
                            : call.tensor(i);
   };
-  call.finish("BatchNormalization",
-              {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
-              {"epsilon", call.number(7)});
+  const OnnxNames inputs = {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)};
+  if (!call.flag(5)) return call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
+  const std::string name = call.file().name_of(&call.node());
+  call.file().emit_many("BatchNormalization", inputs,
+                        {"epsilon", call.number(7), "momentum", 1 - call.number(6), "training_mode", 1},
+                        {name, call.file().fresh(name + "_mean"), call.file().fresh(name + "_var")},
+                        call.node().meta.extra_of(kOnnxNode));
+  call.file().set(&call.node(), name);
 }
 
 void layer_norm(AtenCall& call) {

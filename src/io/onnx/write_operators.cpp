@@ -259,7 +259,12 @@ void cast(AtenCall& call) {
 
 void identity(AtenCall& call) {
   const bool is_dropout = base(call).find("dropout") != std::string::npos;
-  if (is_dropout && call.flag(2)) call.refuse("is in training mode; export the model in inference mode");
+  if (is_dropout && call.flag(2)) {
+    if (base(call) != "dropout") call.refuse("is in training mode; export the model in inference mode");
+    const std::string training =
+        call.file().constant(Tensor::full({}, DType::kBool, 1), call.node().name() + "_training");
+    return call.finish("Dropout", {call.tensor(0), call.scalar(call.number(1), DType::kF32), training});
+  }
   call.same_as(call.tensor(0));
 }
 

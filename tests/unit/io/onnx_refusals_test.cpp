@@ -211,14 +211,6 @@ TEST(OnnxRefusals, NumbersThatAreNone) {
   refuse_to_run("has the epsilon nan", file);
 }
 
-TEST(OnnxRefusals, SettingsNameTheNode) {
-  format::OnnxNode dropout = node("Dropout", {"x", "", "training"}, {"y"});
-  format::OnnxFile file = model({dropout});
-  file.initializers.emplace_back("training", Tensor::full({}, DType::kBool, 1));
-  file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
-  refuse_to_run("the ONNX node the_y (Dropout) is in training mode", file);
-}
-
 TEST(OnnxLoad, AxesThatARunComputesWaitForIt) {
   format::OnnxFile file = model({node("ReduceSum", {"x", "axes"}, {"y"})});
   file.inputs.push_back({"axes", DType::kS64, std::vector<format::OnnxDimension>{{1, ""}}});

@@ -1,0 +1,71 @@
+// ONNX models that were exported in training mode: read as PyTorch's operators in that mode, refused where they are
+// quantized, and moved to their inference form on request.
+#include "format/onnx_file.h"
+#include "io/onnx.h"
+#include "unit/cli/cli_fixture.h"
+
+namespace qdq {
+namespace {
+
+format::OnnxAttribute attribute(const char* name, int64_t value) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInt;
+  out.i = value;
+  return out;
+}
+
+// x [batch, 4] -> MatMul -> BatchNormalization -> Dropout -> y, the last two training.
+std::vector<std::byte> trained_model() {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  format::OnnxNode norm{"norm", "BatchNormalization", "", {"m", "one", "zero", "zero", "one"}, {"n", "mean", "var"}, {},
+                        {}};
+  norm.attributes = {attribute("training_mode", 1)};
+  file.nodes = {{"product", "MatMul", "", {"x", "weight"}, {"m"}, {}, {}},
+                norm,
+                {"drop", "Dropout", "", {"n", "", "training"}, {"y"}, {}, {}}};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{std::nullopt, "batch"}, {4, ""}}});
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  file.initializers.emplace_back("weight", noise({4, 4}, 5));
+  file.initializers.emplace_back("one", Tensor::full({4}, DType::kF32, 1));
+  file.initializers.emplace_back("zero", Tensor::full({4}, DType::kF32, 0));
+  file.initializers.emplace_back("training", Tensor::full({}, DType::kBool, 1));
+  return format::write_onnx_file(file);
+}
+
+TEST_F(CliTest, AnOnnxModelInTrainingModeIsRefusedUnlessItIsAllowed) {
+  host.contents["training.onnx"] = trained_model();
+  const std::vector<format::NamedTensor> samples{{"x", noise({6, 4}, 9)}};
+  host.contents["x.npz"] = format::write_npz(samples);
+  for (const char* out : {"out.onnx", "out.pt2"}) {
+    EXPECT_EQ(run({"quantize", "training.onnx", "--calibrate", "x.npz", "-o", out}), 1);
+    EXPECT_NE(host.err.find("exported in training mode: batch_norm uses the statistics of each batch"),
+              std::string::npos)
+        << host.err;
+    EXPECT_FALSE(host.contents.contains(out));
+    EXPECT_EQ(run({"quantize", "training.onnx", "--calibrate", "x.npz", "-o", out, "--allow-training-mode"}), 0)
+        << host.err;
+    EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
+    EXPECT_NE(host.out.find("layers quantized  1 of 1"), std::string::npos) << host.out;
+  }
+}
+
+// As PyTorch counts its momentum, and as a model that is meant so is written.
+TEST_F(CliTest, ABatchNormInTrainingModeIsReadAndWrittenSo) {
+  const Program once = load_onnx(trained_model()), twice = load_onnx(save_onnx(once));
+  for (const Program* program : {&once, &twice}) {
+    const Node* norm = program->graph->find("batch_norm");
+    ASSERT_NE(norm, nullptr);
+    EXPECT_TRUE(norm->arg(5).as<bool>());
+    EXPECT_NEAR(norm->arg(6).as<double>(), 0.1, 1e-6);
+    const Node* dropout = program->graph->find("dropout");
+    ASSERT_NE(dropout, nullptr);
+    EXPECT_EQ(dropout->arg(1).as<double>(), 0.5);
+    EXPECT_TRUE(dropout->arg(2).as<bool>());
+  }
+}
+
+}  // namespace
+}  // namespace qdq
