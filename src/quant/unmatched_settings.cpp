@@ -37,15 +37,19 @@ ProgramNames::ProgramNames(const Graph& graph) {
   }
 }
 
-std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
+std::string meant_or_known(std::string_view name, const std::vector<std::string>& known) {
   const std::string meant = nearest_name(name, known);
-  std::string out = concat("the setting for ", kind, " ", name, " reaches nothing: the program has no such ", kind);
-  if (!meant.empty()) return concat(out, "; did you mean ", meant, "?");
-  if (known.empty()) return concat(out, ", and tells no ", kind, " at all");
+  if (!meant.empty()) return concat("; did you mean ", meant, "?");
+  if (known.empty()) return "; it tells no such name at all";
   constexpr size_t kShown = 8;
-  out += concat("; it has ", known[0]);
+  std::string out = concat("; it has ", known[0]);
   for (size_t i = 1; i < std::min(known.size(), kShown); ++i) out += ", " + known[i];
   return known.size() > kShown ? concat(out, " and ", known.size() - kShown, " others") : out;
+}
+
+std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known) {
+  return concat("the setting for ", kind, " ", name, " reaches nothing: the program has no such ", kind,
+                meant_or_known(name, known));
 }
 
 }  // namespace qdq

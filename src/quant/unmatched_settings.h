@@ -20,6 +20,10 @@ struct ProgramNames {
 // "torch.nn.modules.linear.Linear". Empty if neither is.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
+// What a message that ends in "the program has no such module" goes on with: "; did you mean head?", or if no name is
+// near "; it has stem, body and 3 others".
+std::string meant_or_known(std::string_view name, const std::vector<std::string>& known);
+
 // The sentence that tells of a setting which reaches nothing, with the name that was probably meant: "the setting for
 // module heda reaches nothing: the program has no such module; did you mean head?"
 std::string unmatched_setting(std::string_view kind, std::string_view name, const std::vector<std::string>& known);

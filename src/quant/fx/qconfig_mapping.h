@@ -44,6 +44,12 @@ class QConfigMapping {
   const std::vector<Setting>& module_names() const { return module_names_; }
   const std::vector<OrderSetting>& module_name_object_type_orders() const { return orders_; }
 
+  // Whether it has no setting at all, so that everything stays float.
+  bool empty() const {
+    return !global_ && object_types_.empty() && module_name_regexes_.empty() && module_names_.empty() &&
+           orders_.empty();
+  }
+
  private:
   OptionalQConfig global_;
   std::vector<Setting> object_types_, module_name_regexes_, module_names_;

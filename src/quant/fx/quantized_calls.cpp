@@ -120,6 +120,17 @@ class Builder {
   }
 
  private:
+  // Which of a setting's module and type the program does not have; if it has both, that they do not meet there.
+  static std::string why_no_such_call(const QConfigMapping::OrderSetting& setting,
+                                      const std::vector<std::string>& modules, const std::vector<std::string>& types) {
+    const auto is_wanted = [&](const std::string& type) { return is_object_type(type, setting.object_type); };
+    if (!setting.module_name.empty() && std::find(modules.begin(), modules.end(), setting.module_name) == modules.end())
+      return concat("the program has no such module", meant_or_known(setting.module_name, modules));
+    if (std::none_of(types.begin(), types.end(), is_wanted))
+      return concat("the program has no such type", meant_or_known(setting.object_type, types));
+    return "the module has fewer calls of that type, which are counted from 0";
+  }
+
   std::vector<std::string> unmatched_settings(const Graph& graph, const CallSettings& settings) const {
     const ProgramNames names(graph);
     std::vector<std::string> out, types = names.module_types;
@@ -129,11 +140,12 @@ class Builder {
       if (!settings.has_met(s)) out.push_back(unmatched_setting("module", s.key, names.modules));
     for (const QConfigMapping::Setting& s : mapping_.module_name_regexes())
       if (!settings.has_met(s))
-        out.push_back(concat("the setting for modules like ", s.key, " reaches nothing: no name of a module matches"));
+        out.push_back(concat("the setting for modules like ", s.key, " reaches nothing: no name of a module matches",
+                             meant_or_known(s.key, names.modules)));
     for (const QConfigMapping::OrderSetting& s : mapping_.module_name_object_type_orders())
       if (!settings.has_met(s))
         out.push_back(concat("the setting for call ", s.index, " of ", s.object_type, " in module '", s.module_name,
-                             "' reaches nothing: there is no such call"));
+                             "' reaches nothing: ", why_no_such_call(s, names.modules, types)));
     const QConfigMapping defaults = get_default_qconfig_mapping();
     for (const QConfigMapping::Setting& s : mapping_.object_types()) {
       const auto is_same = [&](const QConfigMapping::Setting& other) { return other.key == s.key; };

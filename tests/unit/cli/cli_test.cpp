@@ -695,7 +695,7 @@ TEST_F(CliTest, WarnsOfSettingsThatReachNothing) {
            {R"({"quantizer": "XNNPACKQuantizer"})", "has no setting, so that everything stays float"},
            {R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86", "module_name": [["heda", null]],
                "module_name_regex": [["zz.*", null]], "object_type": [["torch.nn.Frob", null]]}})",
-            "the setting for modules like zz.* reaches nothing"},
+            "the setting for modules like zz.* reaches nothing: no name of a module matches; it tells no such name"},
            {R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86",
                "object_type": [["torch.ops.aten.liner", null], ["other.linaer", null]]}})",
             "other.linaer reaches nothing: the program has no such type; did you mean"},
