@@ -133,6 +133,10 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* reduce_range =
       verb.add_flag("--reduce-range", options.reduce_range,
                     "spend a bit less, for runtimes whose int8 products saturate on processors without VNNI");
+  verb.add_flag(
+          "--equalize", options.equalize,
+          "of --fx: divide inputs of layers and multiply their weights, so that channels of different size lose less")
+      ->needs(fx);
   verb.add_option("--exclude", options.exclude,
                   "leave this module in float, or all of a type: features.0, torch.nn.Linear; may be repeated")
       ->type_name("NAME")

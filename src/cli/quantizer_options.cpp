@@ -23,7 +23,13 @@ Json fx_recipe(const QuantizerOptions& options) {
             "embeddings, by a --recipe with float_qparams_weight_only_qconfig");
   Json mapping = {{"default", options.fx}};
   if (options.dynamic) mapping = {{"global", {{"named", "default_dynamic_qconfig"}}}};
-  return {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
+  Json recipe = {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
+  if (options.equalize) {
+    QDQ_CHECK(!options.dynamic && !options.qat, kInvalidArgument,
+              "--equalize wants the ranges of samples: it goes with neither --dynamic nor --qat");
+    recipe["equalization_config"] = {{"global", {{"named", "default_equalization_qconfig"}}}};
+  }
+  return recipe;
 }
 
 // int8 weights of so many bits by the rows of a layer, or by groups along the rows, whose scales have the least error.

@@ -25,6 +25,7 @@ struct QuantizerOptions {
   std::string runtime;               // used instead: the profile of this name
   bool dynamic = false;              // ranges of activations are found while the model runs
   bool weights_only = false;         // weights become integers, activations stay float
+  bool equalize = false;             // with fx: input-weight equalization of all layers that can have it
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
   int64_t weight_bits = 8;           // of the integers of weights, 2 to 8; stored as int8
   int64_t group_size = 0;            // neighbours in a row of a linear layer's weight that share a scale; 0: rows

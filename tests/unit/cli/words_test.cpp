@@ -349,5 +349,20 @@ TEST_F(WordsTest, AReportTellsWhenAndHowItWasMade) {
       << made;
 }
 
+TEST_F(CliTest, EqualizeIsOneWord) {
+  host.add("recipe.json", R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"default": "x86"},
+                              "equalization_config": {"global": {"named": "default_equalization_qconfig"}}})");
+  ASSERT_EQ(run(quantize({"--recipe", "recipe.json"})), 0) << host.err;
+  const auto by_recipe = host.contents["out.pt2"];
+  ASSERT_EQ(run(quantize({"--fx", "x86"})), 0) << host.err;
+  EXPECT_NE(host.contents["out.pt2"], by_recipe);
+  ASSERT_EQ(run(quantize({"--fx", "x86", "--equalize"})), 0) << host.err;
+  EXPECT_EQ(host.contents["out.pt2"], by_recipe);
+  EXPECT_EQ(run(quantize({"--equalize"})), 2);
+  EXPECT_NE(host.err.find("--fx"), std::string::npos) << host.err;
+  EXPECT_EQ(run({"quantize", "model.pt2", "--fx", "x86", "--equalize", "--dynamic", "-o", "out.pt2"}), 1);
+  EXPECT_NE(host.err.find("--equalize wants the ranges of samples"), std::string::npos) << host.err;
+}
+
 }  // namespace
 }  // namespace qdq
