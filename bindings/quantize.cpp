@@ -14,12 +14,15 @@
 #include "io/onnx.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
+#include "op/op.h"
 #include "profile/runtime_verdicts.h"
 #include "profile/transformers_js.h"
 #include "quant/fx/fuse_fx.h"
 #include "quant/numeric_debug.h"
 #include "quant/pt2e.h"
+#include "quant/observers/fake_quantize.h"
 #include "quant/qat.h"
+#include "quant/quantizers/quantization_config.h"
 #include "recipe/recipe.h"
 #include "recipe/recipe_backend_config.h"
 #include "report/evaluation.h"
@@ -44,8 +47,12 @@ struct DataOfHost {
 
 // The programs that quantizers written in JavaScript annotate at the moment, innermost last; JavaScript calls the last
 // one -1.
-std::vector<const Program*>& annotated_now() {
-  static std::vector<const Program*> programs;
+struct AnnotatedNow {
+  const Program* program;
+  Program* to_transform;  // null but for transformForAnnotation()
+};
+std::vector<AnnotatedNow>& annotated_now() {
+  static std::vector<AnnotatedNow> programs;
   return programs;
 }
 constexpr int kAnnotatedNow = -1;
@@ -54,10 +61,37 @@ const Program& program_of(int handle) {
   if (handle != kAnnotatedNow) return held<const Program>(handle, "a program");
   QDQ_CHECK(!annotated_now().empty(), kInvalidArgument,
             "this graph could be asked only while annotate() was running; ask the program instead");
-  return *annotated_now().back();
+  return *annotated_now().back().program;
+}
+Program& changed_program_of(int handle) {
+  if (handle != kAnnotatedNow) return held<Program>(handle, "a program");
+  QDQ_CHECK(!annotated_now().empty() && annotated_now().back().to_transform, kInvalidArgument,
+            "this graph can be changed only while transformForAnnotation() is running");
+  return *annotated_now().back().to_transform;
 }
 
 // Quantizers and observers written in JavaScript.
+
+// Qparams that `who` gave as JSON, zero points within the limits.
+QParams qparams_from(const std::string& text, const std::string& who, IntegerRange limits) {
+  const auto json = format::parse_json(text, who);
+  QParams qparams;
+  for (const auto& scale : json.at("scale")) {
+    QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, who, " gave the scale ", scale.dump(),
+              ", it must be a positive number");
+    qparams.scale.push_back(scale.get<float>());
+  }
+  for (const auto& zero_point : json.at("zero_point")) {
+    QDQ_CHECK(zero_point.is_number_integer() && zero_point.get<int64_t>() >= limits.min &&
+                  zero_point.get<int64_t>() <= limits.max,
+              kInvalidArgument, who, " gave the zero point ", zero_point.dump(), ", it must be an integer from ",
+              limits.min, " to ", limits.max);
+    qparams.zero_point.push_back(zero_point.get<int64_t>());
+  }
+  QDQ_CHECK(!qparams.scale.empty() && qparams.scale.size() == qparams.zero_point.size(), kInvalidArgument, who,
+            " gave ", qparams.scale.size(), " scales and ", qparams.zero_point.size(), " zero points");
+  return qparams;
+}
 
 class JavaScriptObserver final : public Observer {
  public:
@@ -78,31 +112,40 @@ class JavaScriptObserver final : public Observer {
 
   QParams calculate_qparams() const override {
     QDQ_CHECK(calibrated_, kNotCalibrated, "the observer ", name_, " has seen no data; run the prepared program first");
-    const auto text = body_.call<std::string>("calculateQparams");
-    const auto json = format::parse_json(text, "the qparams of " + name_);
-    QParams qparams;
-    for (const auto& scale : json.at("scale")) {
-      QDQ_CHECK(scale.is_number() && scale.get<double>() > 0, kInvalidArgument, "calculateQparams() of ", name_,
-                " gave the scale ", scale.dump(), ", it must be a positive number");
-      qparams.scale.push_back(scale.get<float>());
-    }
-    for (const auto& zero_point : json.at("zero_point")) {
-      QDQ_CHECK(zero_point.is_number_integer() && zero_point.get<int64_t>() >= quant_min() &&
-                    zero_point.get<int64_t>() <= quant_max(),
-                kInvalidArgument, "calculateQparams() of ", name_, " gave the zero point ", zero_point.dump(),
-                ", it must be an integer from ", quant_min(), " to ", quant_max());
-      qparams.zero_point.push_back(zero_point.get<int64_t>());
-    }
-    QDQ_CHECK(!qparams.scale.empty() && qparams.scale.size() == qparams.zero_point.size(), kInvalidArgument,
-              "calculateQparams() of ", name_, " gave ", qparams.scale.size(), " scales and ",
-              qparams.zero_point.size(), " zero points");
-    return qparams;
+    return qparams_from(body_.call<std::string>("calculateQparams"), "calculateQparams() of " + name_,
+                        {quant_min(), quant_max()});
   }
 
  private:
   val body_;
   std::string name_;
   bool calibrated_ = false;
+};
+
+// An observer whose object has fakeQuantize(tensor): what that gives goes on, and its gradient passes as it comes.
+class JavaScriptFakeQuantize final : public FakeQuantize {
+ public:
+  JavaScriptFakeQuantize(const ObserverArgs& args, const val& body)
+      : FakeQuantize(args, std::make_shared<JavaScriptObserver>(args, body)), body_(body) {}
+
+  std::string_view class_name() const override { return inner_->class_name(); }
+
+  Tensor forward_with_mask(const Tensor& x, Tensor* mask) override {
+    if (observer_enabled_) {
+      inner_->forward(x);
+      in_force_ = inner_->calculate_qparams();
+    }
+    if (!fake_quant_enabled_) return x;
+    const Tensor out = tensor_from(body_.call<val>("fakeQuantize", tensor_to(x)));
+    QDQ_CHECK(out.dtype() == x.dtype() && out.sizes() == x.sizes(), kInvalidArgument, "fakeQuantize() of ",
+              class_name(), " gave ", to_string(out.dtype()), to_string(out.sizes()), ", wanted ", to_string(x.dtype()),
+              to_string(x.sizes()));
+    if (mask) *mask = Tensor::full(x.sizes(), DType::kU8, 1);
+    return out;
+  }
+
+ private:
+  val body_;
 };
 
 std::string settings_text(const ObserverArgs& args) {
@@ -122,6 +165,9 @@ class JavaScriptQuantizer final : public Quantizer {
 
   std::string_view name() const override { return name_; }
 
+  void transform_for_annotation(Program& program) override {
+    ask<void>("transformForAnnotation", program, {}, &program);
+  }
   void annotate(Program& program, Annotations& annotations) override {
     const auto text = ask<std::string>("annotate", program, annotations);
     write_annotations(format::parse_json(text, "the annotations of " + name_), name_, program, annotations,
@@ -130,10 +176,48 @@ class JavaScriptQuantizer final : public Quantizer {
   void validate(const Program& program, const Annotations& annotations) override {
     ask<void>("validate", program, annotations);
   }
+  void adjust_observers(const Program& program,
+                        std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override {
+    Quantizer::adjust_observers(program, observers);
+    const std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>> old = observers;
+    // Each instance once, by the number of its first place.
+    std::map<const Observer*, size_t> numbers;
+    format::Json places = format::Json::array();
+    for (const auto& [at, observer] : old) {
+      format::Json place = format::Json::object();
+      if (const auto* edge = std::get_if<Edge>(&at)) place["edge"] = {edge->first->name(), edge->second->name()};
+      else place["node"] = std::get<Node*>(at)->name();
+      const size_t number = numbers.emplace(observer.get(), places.size()).first->second;
+      place["observer"] = number;
+      place["class"] = observer ? std::string(observer->class_name()) : "";
+      places.push_back(std::move(place));
+    }
+    const auto answer =
+        callbacks_.call<std::string>("adjustObservers", static_cast<double>(number_), format::print_json(places));
+    if (answer.empty()) return;
+    const format::Json wanted = format::parse_json(answer, "what adjustObservers() of " + name_ + " returned");
+    QDQ_CHECK(wanted.is_array() && wanted.size() == old.size(), kInvalidArgument, "adjustObservers() of ", name_,
+              " wants to return an observer for each of the ", old.size(), " places");
+    for (size_t i = 0; i < old.size(); ++i) {
+      if (wanted[i].is_null()) {
+        observers[i].second = nullptr;
+      } else if (wanted[i].is_object() && wanted[i].contains("custom") && old[i].second) {
+        observers[i].second = extensions_.observer(wanted[i]["custom"].get<int64_t>(), old[i].second->args());
+      } else {
+        QDQ_CHECK(
+            wanted[i].is_number_integer() && wanted[i].get<int64_t>() >= 0 && wanted[i].get<size_t>() < old.size(),
+            kInvalidArgument, "adjustObservers() of ", name_, " returned ", wanted[i].dump(), " for place ", i,
+            "; wanted the number of an observer, null, or a function that makes one");
+        observers[i].second = old[wanted[i].get<size_t>()].second;
+      }
+    }
+  }
 
  private:
-  template <class Result> Result ask(const char* method, const Program& program, const Annotations& annotations) {
-    annotated_now().push_back(&program);
+  template <class Result>
+  Result ask(const char* method, const Program& program, const Annotations& annotations,
+             Program* to_transform = nullptr) {
+    annotated_now().push_back({&program, to_transform});
     const auto leave = [](void*) { annotated_now().pop_back(); };
     const std::unique_ptr<void, decltype(leave)> when_done(this, leave);  // also when JavaScript throws
     format::Json report = graph_report(*program.graph);
@@ -154,7 +238,19 @@ RecipeExtensions extensions_of(const val& callbacks) {
   RecipeExtensions extensions;
   extensions.observer = [callbacks](int64_t number, const ObserverArgs& args) -> std::shared_ptr<Observer> {
     val body = callbacks.call<val>("makeObserver", static_cast<double>(number), settings_text(args));
+    if (!body["fakeQuantize"].isUndefined()) return std::make_shared<JavaScriptFakeQuantize>(args, body);
     return std::make_shared<JavaScriptObserver>(args, std::move(body));
+  };
+  extensions.derive = [callbacks](int64_t number, const std::vector<QParams>& sources) {
+    format::Json list = format::Json::array();
+    for (const QParams& source : sources)
+      list.push_back(
+          format::json_object({{"scale", format::Json(source.scale)}, {"zeroPoint", format::Json(source.zero_point)}}));
+    QParams out =
+        qparams_from(callbacks.call<std::string>("derive", static_cast<double>(number), format::print_json(list)),
+                     "the rule of a derived spec", {min_of(DType::kS32), max_of(DType::kS32)});
+    out.zero_point_dtype = DType::kS32;
+    return out;
   };
   extensions.filter = [callbacks, known = std::make_shared<std::map<std::pair<int64_t, const Node*>, bool>>()](
                           int64_t number, const Node& node) {
@@ -507,11 +603,14 @@ val sequential_partitions(int program, const val& sources) {
 }
 
 // The pattern is a program, or JSON text.
+Pattern pattern_from(const val& pattern) {
+  if (pattern.isNumber()) return pattern_of(program_of(pattern.as<int>()));
+  return parse_pattern(format::parse_json(pattern.as<std::string>(), "the pattern"), "the pattern");
+}
+
 val match_pattern(int program, const val& pattern, bool ignore_literals, bool remove_overlapping_matches) {
   return guard([&] {
-    const Pattern wanted =
-        pattern.isNumber() ? pattern_of(program_of(pattern.as<int>()))
-                           : parse_pattern(format::parse_json(pattern.as<std::string>(), "the pattern"), "the pattern");
+    const Pattern wanted = pattern_from(pattern);
     MatchOptions options;
     options.ignore_literals = ignore_literals;
     options.remove_overlapping_matches = remove_overlapping_matches;
@@ -519,6 +618,27 @@ val match_pattern(int program, const val& pattern, bool ignore_literals, bool re
     for (const Match& match : find_matches(*program_of(program).graph, wanted, options))
       out.push_back(match_report(match));
     return format::print_json(out);
+  });
+}
+
+// Pattern and replacement are programs, or JSON text. Gives how many places were replaced.
+val replace_pattern_of(int program, const val& pattern, const val& replacement) {
+  return guard([&] {
+    Program& changed = changed_program_of(program);
+    const Pattern wanted = pattern_from(pattern), instead = pattern_from(replacement);
+    for (const Node* node : instead.graph->nodes())
+      QDQ_CHECK(node->op() != Node::Op::kGetAttr, kInvalidArgument, "the replacement has the tensor ", node->target(),
+                " of its own; wanted one that computes with its inputs alone");
+    const size_t places = replace_pattern(*changed.graph, *wanted.graph, *instead.graph);
+    infer_shapes(changed);
+    return static_cast<double>(places);
+  });
+}
+
+val convert_scalars(int program) {
+  return guard([&] {
+    convert_scalars_to_attributes(changed_program_of(program), Compat::kNone);
+    return val::null();
   });
 }
 
@@ -550,6 +670,8 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("getSourcePartitions", &source_partitions);
   emscripten::function("findSequentialPartitions", &sequential_partitions);
   emscripten::function("matchPattern", &match_pattern);
+  emscripten::function("replacePattern", &replace_pattern_of);
+  emscripten::function("convertScalarsToAttrs", &convert_scalars);
   emscripten::function("convertPt2e", &convert);
   emscripten::function("describeQuantization", &describe_quantization);
   emscripten::function("writeReport", &write_report);

@@ -196,7 +196,7 @@ export async function quantizeModelIn(
   const { quantizer, calibration = [], format = "pt2", threads, onProgress, onWarning, signal } = options;
   const writer = new RecipeWriter();
   const recipe = writer.quantizer(quantizer);
-  if (writer.quantizers.length + writer.observers.length + writer.filters.length > 0)
+  if (writer.quantizers.length + writer.functions.length + writer.filters.length > 0)
     throw new QdqError(
       "InvalidArgument",
       "a quantizer, observer or filter written in JavaScript cannot go to a worker; " +

@@ -96,6 +96,20 @@ export interface Matching {
 /** The graph that a quantizer annotates: its nodes as data, and what it can be asked. */
 export interface AnnotatedGraph extends GraphSnapshot, Matching {}
 
+/** The graph that a quantizer may still change before it annotates; its nodes are those before the changes. */
+export interface TransformedGraph extends GraphSnapshot, Matching {
+  /** As the function {@link replacePattern}, of this graph. */
+  replacePattern(pattern: Pattern, replacement: Pattern): number;
+  /**
+   * Makes numbers that are added and multiplied tensors, which can be quantized
+   * (torch/ao/quantization/quantizer/xnnpack_quantizer_utils.py, _convert_scalars_to_attrs).
+   */
+  convertScalarsToAttrs(): void;
+}
+
+const rawPattern = (pattern: Pattern): number | string =>
+  pattern instanceof Program ? handleOf(pattern) : jsonOf(() => pattern, "the pattern");
+
 function matchingOf(handle: number): Matching {
   return {
     getSourcePartitions(sources) {
@@ -109,8 +123,9 @@ function matchingOf(handle: number): Matching {
     matchPattern(pattern, options = {}) {
       checkOptions("matchPattern", options, ["ignoreLiterals", "removeOverlappingMatches"]);
       const { ignoreLiterals = false, removeOverlappingMatches = true } = options;
-      const wanted = pattern instanceof Program ? handleOf(pattern) : jsonOf(() => pattern, "the pattern");
-      return fromJson(unwrap(module().matchPattern(handle, wanted, ignoreLiterals, removeOverlappingMatches)));
+      return fromJson(
+        unwrap(module().matchPattern(handle, rawPattern(pattern), ignoreLiterals, removeOverlappingMatches)),
+      );
     },
   };
 }
@@ -120,6 +135,30 @@ function matchingOf(handle: number): Matching {
  * @internal
  */
 export const annotatedGraph = (snapshot: GraphSnapshot): AnnotatedGraph => ({ ...snapshot, ...matchingOf(-1) });
+
+/**
+ * The graph that a quantizer may change, as transformForAnnotation() gets it.
+ * @internal
+ */
+export const transformedGraph = (snapshot: GraphSnapshot): TransformedGraph => ({
+  ...annotatedGraph(snapshot),
+  replacePattern: (pattern, replacement) => replaceIn(-1, pattern, replacement),
+  convertScalarsToAttrs() {
+    unwrap(module().convertScalarsToAttrs(-1));
+  },
+});
+
+const replaceIn = (handle: number, pattern: Pattern, replacement: Pattern): number =>
+  unwrap(module().replacePattern(handle, rawPattern(pattern), rawPattern(replacement)));
+
+/**
+ * Puts the replacement in the place of every match of the pattern, and gives the number of places. Both return the
+ * result of one call and have equally many inputs, which correspond in order; the replacement has no tensors of its
+ * own, and its calls belong to no module (torch/fx/subgraph_rewriter.py, replace_pattern). Throws
+ * QdqError{InvalidArgument} for what is not of this form.
+ */
+export const replacePattern = (program: Program, pattern: Pattern, replacement: Pattern): number =>
+  replaceIn(handleOf(program), pattern, replacement);
 
 /**
  * The partitions of the wanted sources ("torch.nn.Conv2d", "torch.nn.functional.linear", "operator.add")

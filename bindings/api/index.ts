@@ -28,6 +28,7 @@ export type {
   ObserverCtr,
   ObserverOverride,
   ObserverSettings,
+  QParams,
   QScheme,
   QSpec,
   QuantizationAnnotation,
@@ -74,7 +75,7 @@ export { EmbeddingQuantizer, X86InductorQuantizer, XNNPACKQuantizer } from "./re
 export { QConfigMapping, fuseFx, getDefaultQConfigMapping, getDefaultQatQConfigMapping } from "./qconfig-mapping.js";
 export type { PrepareCustomConfig, StandaloneModule } from "./qconfig-mapping.js";
 export { ComposableQuantizer } from "./quantizer.js";
-export type { AnyQuantizer, Quantizer } from "./quantizer.js";
+export type { AnyQuantizer, ObservedPlace, Quantizer } from "./quantizer.js";
 export { Data, DataShard, openData } from "./data.js";
 export type { DataSettings, Files } from "./data.js";
 export {
@@ -100,7 +101,7 @@ export type {
   SamplePrediction,
   ValueError,
 } from "./report.js";
-export { findSequentialPartitions, getSourcePartitions, matchPattern } from "./backend.js";
+export { findSequentialPartitions, getSourcePartitions, matchPattern, replacePattern } from "./backend.js";
 export type {
   AnnotatedGraph,
   Match,
@@ -111,6 +112,7 @@ export type {
   PatternSpec,
   QuantizationCapabilities,
   SourcePartition,
+  TransformedGraph,
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";

@@ -16,6 +16,16 @@ export function checkOptions(of: string, options: object, known: readonly string
   }
 }
 
+// Throws QdqError{InvalidArgument} for a function of the object that is called nearly as one of the methods that are
+// known: it would never be called. Helpers with names of their own are the user's matter.
+export function checkNearNames(of: string, object: object, known: readonly string[]): void {
+  for (const [name, value] of Object.entries(object)) {
+    if (typeof value !== "function" || known.includes(name)) continue;
+    const meant = known.find((word) => distance(name, word) <= 2);
+    if (meant) throw new QdqError("InvalidArgument", `${of} has no method ${name}; did you mean ${meant}?`);
+  }
+}
+
 // Any value in a message.
 export function shown(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;

@@ -1,9 +1,9 @@
 // The PyTorch 2 Export flow: prepare, calibrate, convert.
 import { QdqError } from "./error.js";
-import type { ObserverSettings } from "./qspec.js";
-import type { AnyQuantizer } from "./quantizer.js";
+import type { Observer, ObserverSettings, QParams } from "./qspec.js";
+import type { AnyQuantizer, ObservedPlace } from "./quantizer.js";
 import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer.js";
-import { annotatedGraph } from "./backend.js";
+import { annotatedGraph, transformedGraph } from "./backend.js";
 import type { QuantizationCapabilities } from "./backend.js";
 import type { GraphSnapshot, NodeSnapshot } from "./graph.js";
 import { Handle } from "./handle.js";
@@ -15,7 +15,7 @@ import { Program } from "./program.js";
 import type { PartOfData } from "./state.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
-import type { RawCallbacks } from "../wasm/qdq.js";
+import type { RawCallbacks, RawTensor } from "../wasm/qdq.js";
 
 /** What long work tells while it runs. */
 export interface Progress {
@@ -254,8 +254,28 @@ export const isIterable = (value: unknown): boolean =>
 const isListOfStrings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "string");
 
-const isNumbers = (value: unknown): boolean =>
+const isNumbers = (value: unknown): value is number | readonly number[] =>
   typeof value === "number" || (Array.isArray(value) && Array.from(value).every((each) => typeof each === "number"));
+
+function rawQparams(qparams: QParams | undefined, who: string): string {
+  const { scale, zeroPoint } = qparams ?? {};
+  if (!isNumbers(scale) || !isNumbers(zeroPoint))
+    throw new QdqError(
+      "InvalidArgument",
+      `${who} gave the scale ${shown(scale)} and the zeroPoint ${shown(zeroPoint)}, wanted numbers or arrays of them`,
+    );
+  return toJson({ scale: listOf(scale), zeroPoint: listOf(zeroPoint) });
+}
+
+// A recipe of plain data may have a number where a function's would stand.
+function functionOf<T>(functions: readonly T[], number: number): T {
+  const found = functions[number];
+  if (typeof found === "function") return found;
+  throw new QdqError(
+    "InvalidArgument",
+    "the recipe has a field custom, which is no function; give the function itself",
+  );
+}
 
 const listOf = (value: number | readonly number[]): readonly number[] => (typeof value === "number" ? [value] : value);
 
@@ -279,10 +299,23 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
     validate(number, text) {
       writer.quantizers[number]!.validate?.(annotatedGraph(JSON.parse(text) as GraphSnapshot));
     },
-    filter: (number, text) => Boolean(writer.filters[number]!(JSON.parse(text) as NodeSnapshot)),
+    transformForAnnotation(number, text) {
+      writer.quantizers[number]!.transformForAnnotation?.(transformedGraph(JSON.parse(text) as GraphSnapshot));
+    },
+    adjustObservers(number, text) {
+      const quantizer = writer.quantizers[number]!;
+      const wanted = quantizer.adjustObservers?.(JSON.parse(text) as ObservedPlace[]);
+      if (wanted === undefined) return "";
+      return jsonOf(() => writer.plain(wanted), `what adjustObservers() of ${nameOf(quantizer)} returned`);
+    },
+    derive(number, text) {
+      const rule = functionOf(writer.functions, number) as (sources: unknown) => QParams;
+      return rawQparams(rule(JSON.parse(text)), "the rule of a derived spec");
+    },
+    filter: (number, text) => Boolean(functionOf(writer.filters, number)(JSON.parse(text) as NodeSnapshot)),
     makeObserver(number, text) {
       const settings = JSON.parse(text) as ObserverSettings;
-      const observer = writer.observers[number]!(settings);
+      const observer = (functionOf(writer.functions, number) as (settings: ObserverSettings) => Observer)(settings);
       if (typeof observer?.forward !== "function" || typeof observer?.calculateQparams !== "function") {
         throw new QdqError("InvalidArgument", "an observer needs the methods forward(tensor) and calculateQparams()");
       }
@@ -290,16 +323,10 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
       return {
         name: type && type !== "Object" ? type : "JavaScriptObserver",
         forward: (tensor) => observer.forward(fromRaw(tensor)),
-        calculateQparams() {
-          const { scale, zeroPoint } = observer.calculateQparams() ?? {};
-          if (!isNumbers(scale) || !isNumbers(zeroPoint))
-            throw new QdqError(
-              "InvalidArgument",
-              `calculateQparams() of ${type} gave the scale ${shown(scale)} and the zeroPoint ${shown(zeroPoint)}, ` +
-                "wanted numbers or arrays of them",
-            );
-          return toJson({ scale: listOf(scale), zeroPoint: listOf(zeroPoint) });
-        },
+        calculateQparams: () => rawQparams(observer.calculateQparams(), `calculateQparams() of ${type}`),
+        ...(typeof observer.fakeQuantize === "function" && {
+          fakeQuantize: (tensor: RawTensor) => rawInputs([observer.fakeQuantize!(fromRaw(tensor))])[0]!,
+        }),
       };
     },
   };

@@ -1,7 +1,15 @@
 // What FX graph mode asks for: QConfigs, and what backends can do.
 
-/** An observer class with arguments, or null for none. */
-export type ObserverWithArgs = { class: string; args?: Record<string, unknown> } | null;
+import type { Observer, ObserverSettings } from "./qspec.js";
+
+/**
+ * An observer class with arguments, or null for none. A function makes an observer written in JavaScript; it is given
+ * the settings that the arguments say, whose defaults are those of MinMaxObserver.
+ */
+export type ObserverWithArgs =
+  | { class: string | ((settings: ObserverSettings) => Observer); args?: Record<string, unknown> }
+  | ((settings: ObserverSettings) => Observer)
+  | null;
 /** PyTorch's QConfig: one of those that have a name, or the observers of activations and weight. */
 export type QConfig = { named: string } | { activation: ObserverWithArgs; weight: ObserverWithArgs };
 /** The backends that PyTorch has a default QConfigMapping for. */

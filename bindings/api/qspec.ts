@@ -41,7 +41,19 @@ export interface Observer {
   /** Sees a tensor, which is float32. */
   forward(tensor: Tensor): void;
   /** The scale and the integer that stands for 0, or lists with those of every channel. */
-  calculateQparams(): { scale: number | readonly number[]; zeroPoint: number | readonly number[] };
+  calculateQparams(): QParams;
+  /**
+   * Makes it a fake quantizer, for quantization-aware training: called after forward() while fake quantization is on,
+   * gives a tensor of the same shape that goes on in the place of the other. Its gradient passes as it comes.
+   */
+  fakeQuantize?(tensor: Tensor): Tensor;
+}
+/** The scale and the integer that stands for 0, or lists with those of every channel. */
+export interface QParams {
+  /** What one step of the integers is worth. */
+  scale: number | readonly number[];
+  /** The integer that stands for 0. */
+  zeroPoint: number | readonly number[];
 }
 
 /** One of PyTorch's observers by its name, or a function that makes one written in JavaScript. */
@@ -98,8 +110,15 @@ export interface DerivedQuantizationSpec {
   spec: "derived";
   /** The places whose scales it follows from. */
   from: readonly EdgeOrNode[];
-  /** How it follows: a bias has the product of input's and weight's scales. */
-  rule: "product_of_scales" | "copy_first" | "largest_scale";
+  /**
+   * How it follows: a bias has the product of input's and weight's scales; or a function of the sources' qparams, each
+   * a list with one for the whole tensor or one for every channel.
+   */
+  rule:
+    | "product_of_scales"
+    | "copy_first"
+    | "largest_scale"
+    | ((sources: readonly { scale: readonly number[]; zeroPoint: readonly number[] }[]) => QParams);
   /** The dtype of the integers. */
   dtype: DType;
   /** The least integer; by default that of the dtype. */

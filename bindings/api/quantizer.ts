@@ -1,9 +1,10 @@
 // Whatever can stand where a quantizer is wanted: classes, recipes, and objects written in JavaScript.
-import type { AnnotatedGraph, PatternCapability } from "./backend.js";
+import type { AnnotatedGraph, PatternCapability, TransformedGraph } from "./backend.js";
 import { QdqError } from "./error.js";
 import { snakeCase } from "./names.js";
 import type { QConfigMapping } from "./qconfig-mapping.js";
-import type { FilterFunction, Observer, ObserverSettings, QuantizationAnnotation } from "./qspec.js";
+import { checkNearNames } from "./options.js";
+import type { EdgeOrNode, FilterFunction, Observer, ObserverSettings, QuantizationAnnotation } from "./qspec.js";
 import type { EmbeddingQuantizer, X86InductorQuantizer, XNNPACKQuantizer } from "./recipe-quantizer.js";
 import type { Recipe } from "./recipe.js";
 
@@ -14,14 +15,32 @@ import type { Recipe } from "./recipe.js";
 export interface Quantizer {
   /** What reports call it. */
   readonly name?: string;
+  /** Called before annotate(): changes the program that is prepared, a copy of the one that was given. */
+  transformForAnnotation?(graph: TransformedGraph): void;
   /** The annotations of the graph. Nodes without one stay float. */
   annotate(graph: AnnotatedGraph): readonly QuantizationAnnotation[];
   /** Called when all quantizers have annotated; what it throws comes through. */
   validate?(graph: AnnotatedGraph): void;
+  /**
+   * Called when all observers exist and none is in the graph yet (prepare_obs_or_fq_callback). Returns for each place,
+   * in order, the number of the observer that it is to have, null for none, or a function that makes one; nothing
+   * leaves all as they are.
+   */
+  adjustObservers?(
+    places: readonly ObservedPlace[],
+  ): readonly (number | null | ((settings: ObserverSettings) => Observer))[] | undefined;
   /** The patterns that it can quantize under some setting. */
   quantizationCapabilities?(): readonly (Pick<PatternCapability, "pattern" | "operators"> &
     Partial<PatternCapability>)[];
 }
+
+/** A place that has an observer: a use of a tensor, or a node's output. */
+export type ObservedPlace = EdgeOrNode & {
+  /** The number of its observer; places that share one have the same. */
+  observer: number;
+  /** The class of the observer. */
+  class: string;
+};
 
 /** Whatever can stand where a quantizer is wanted: a class of this package, a recipe, or an object of your own. */
 export type AnyQuantizer =
@@ -47,6 +66,8 @@ export class ComposableQuantizer {
   }
 }
 
+const methods = ["annotate", "validate", "transformForAnnotation", "adjustObservers", "quantizationCapabilities"];
+
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
 /**
@@ -70,8 +91,8 @@ export const nameOf = ({ name }: Quantizer): string => name ?? "a JavaScript qua
 export class RecipeWriter {
   /** The quantizers written in JavaScript. */
   readonly quantizers: Quantizer[] = [];
-  /** The observers written in JavaScript. */
-  readonly observers: ((settings: ObserverSettings) => Observer)[] = [];
+  /** The functions that make observers, and the rules of derived specs. */
+  readonly functions: unknown[] = [];
   /** The filter functions. */
   readonly filters: FilterFunction[] = [];
 
@@ -86,8 +107,10 @@ export class RecipeWriter {
         "filterFunction" in quantizer ? (quantizer.filterFunction as FilterFunction | undefined) : undefined;
       return filter ? { ...recipe, filter_function: { custom: this.filters.push(filter) - 1 } } : recipe;
     }
-    if (isCustom(quantizer))
+    if (isCustom(quantizer)) {
+      checkNearNames(nameOf(quantizer), quantizer, methods);
       return { quantizer: "JavaScript", name: nameOf(quantizer), number: this.quantizers.push(quantizer) - 1 };
+    }
     if (isObject(quantizer) && "quantizer" in quantizer) return this.plain(quantizer);
     throw new QdqError(
       "InvalidArgument",
@@ -98,9 +121,13 @@ export class RecipeWriter {
 
   /** The same data with its keys in snake_case, as recipes write them. */
   plain(value: unknown): unknown {
-    if (typeof value === "function") return { custom: this.observers.push(value as () => Observer) - 1 };
+    if (typeof value === "function") return { custom: this.functions.push(value) - 1 };
     if (Array.isArray(value)) return value.map((element) => this.plain(element));
     if (value !== null && typeof value === "object") {
+      if ("class" in value && typeof value.class === "function") {
+        const { class: make, ...rest } = value;
+        return { ...(this.plain(make) as object), ...(this.plain(rest) as object) };
+      }
       return Object.fromEntries(
         Object.entries(value)
           .filter(([, field]) => field !== undefined)

@@ -18,12 +18,16 @@ export interface RawObserver {
   name: string;
   forward(tensor: RawTensor): void;
   calculateQparams(): string; // JSON: {"scale": [..], "zero_point": [..]}
+  fakeQuantize?: (tensor: RawTensor) => RawTensor; // of fake quantizers
 }
 
 // What C++ calls while it prepares a program: quantizers and observers by their number in the recipe.
 export interface RawCallbacks {
   annotate(quantizer: number, graph: string): string; // both JSON
   validate(quantizer: number, graph: string): void;
+  transformForAnnotation(quantizer: number, graph: string): void;
+  adjustObservers(quantizer: number, places: string): string; // both JSON; "" leaves all as they are
+  derive(rule: number, sources: string): string; // both JSON, the answer as calculateQparams gives it
   makeObserver(observer: number, settings: string): RawObserver;
   filter(filter: number, node: string): boolean;
 }
@@ -154,6 +158,8 @@ export interface RawModule extends RawRunner {
   // A program's number, or -1 for the one that is being annotated.
   getSourcePartitions(program: number, sources: string[]): Answer<string>;
   findSequentialPartitions(program: number, sources: string[]): Answer<string>;
+  replacePattern(program: number, pattern: number | string, replacement: number | string): Answer<number>;
+  convertScalarsToAttrs(program: number): Answer<null>;
   matchPattern(
     program: number,
     pattern: number | string,

@@ -107,6 +107,19 @@ NamedEdgeOrNode edge_or_node_of(const Json& json, const std::string& where) {
   return out;
 }
 
+void derive_by_function(const Fields& spec, DerivedQuantizationSpec& out, const RecipeExtensions& extensions) {
+  QDQ_CHECK(extensions.derive, kInvalidArgument, spec.where("rule"), " is a function, which only JavaScript can give");
+  const Fields fields = spec.object("rule");
+  out.rule = "a function";
+  out.derive_qparams = [derive = extensions.derive,
+                        n = fields.required<int64_t>("custom")](const std::vector<std::shared_ptr<Observer>>& sources) {
+    std::vector<QParams> qparams;
+    for (const auto& source : sources) qparams.push_back(source->calculate_qparams_or_default());
+    return derive(n, qparams);
+  };
+  fields.reject_unknown();
+}
+
 NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
   if (json.is_null()) return {};
   const Fields fields(json, where);
@@ -138,7 +151,8 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     NamedDerivedSpec spec;
     for (const Json& from : fields.required<std::vector<Json>>("from"))
       spec.from.push_back(edge_or_node_of(from, fields.where("from")));
-    spec.spec.rule = fields.required<std::string>("rule");
+    if (fields.required<Json>("rule").is_object()) derive_by_function(fields, spec.spec, extensions);
+    else spec.spec.rule = fields.required<std::string>("rule");
     spec.spec.dtype = dtype_of(fields);
     spec.spec.quant_min = optional_integer(fields, "quant_min");
     spec.spec.quant_max = optional_integer(fields, "quant_max");
@@ -334,7 +348,7 @@ std::unique_ptr<Quantizer> x86_of(const Fields& fields, Compat compat, const Rec
 }
 
 std::unique_ptr<Quantizer> qconfig_mapping_of(const Fields& fields, Compat compat, const RecipeExtensions& extensions) {
-  std::unique_ptr<QConfigMappingQuantizer> quantizer = parse_fx(fields, compat);
+  std::unique_ptr<QConfigMappingQuantizer> quantizer = parse_fx(fields, compat, extensions);
   quantizer->set_filter_function(filter_of(fields, extensions));
   return quantizer;
 }

@@ -17,8 +17,10 @@ namespace qdq {
 struct RecipeExtensions {
   // {"quantizer": "JavaScript", "number": n, "name": text}
   std::function<std::unique_ptr<Quantizer>(int64_t number, const std::string& name)> quantizer;
-  // {"observer": {"custom": n}} in a quantization spec
+  // {"observer": {"custom": n}} in a quantization spec, and {"custom": n, "args"?} in a QConfig
   std::function<std::shared_ptr<Observer>(int64_t number, const ObserverArgs& args)> observer;
+  // {"rule": {"custom": n}} in a derived spec: from the qparams of its sources, in order
+  std::function<QParams(int64_t number, const std::vector<QParams>& sources)> derive;
   // {"filter_function": {"custom": n}}
   std::function<bool(int64_t number, const Node& node)> filter;
 };

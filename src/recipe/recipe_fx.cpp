@@ -15,9 +15,16 @@ using format::Json;
 
 constexpr int kMaxNesting = 16;
 
-PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, bool is_qat, int depth);
+// What all that stands in a recipe is read with.
+struct Reading {
+  bool is_qat;
+  const RecipeExtensions& extensions;
+};
 
-PrepareCustomConfig::StandaloneModule standalone_of(const Json& json, const std::string& what, bool is_qat, int depth) {
+PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, const Reading& reading, int depth);
+
+PrepareCustomConfig::StandaloneModule standalone_of(const Json& json, const std::string& what, const Reading& reading,
+                                                    int depth) {
   const Fields fields(json, what);
   PrepareCustomConfig::StandaloneModule out;
   out.module = fields.required<std::string>("module");
@@ -26,17 +33,18 @@ PrepareCustomConfig::StandaloneModule standalone_of(const Json& json, const std:
     return value && !value->is_null() ? value : nullptr;
   };
   if (const Json* mapping = given("qconfig_mapping"))
-    out.qconfig_mapping = parse_qconfig_mapping(*mapping, fields.where("qconfig_mapping"), is_qat);
+    out.qconfig_mapping =
+        parse_qconfig_mapping(*mapping, fields.where("qconfig_mapping"), reading.is_qat, reading.extensions);
   if (const Json* custom = given("prepare_custom_config"))
     out.prepare_custom_config = std::make_shared<const PrepareCustomConfig>(
-        custom_config_of(*custom, fields.where("prepare_custom_config"), is_qat, depth + 1));
+        custom_config_of(*custom, fields.where("prepare_custom_config"), reading, depth + 1));
   if (const Json* backend = given("backend_config"))
     out.backend_config = parse_backend_config(*backend, fields.where("backend_config"));
   fields.reject_unknown();
   return out;
 }
 
-PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, bool is_qat, int depth) {
+PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, const Reading& reading, int depth) {
   QDQ_CHECK(depth < kMaxNesting, kInvalidArgument, what, " stands in more than ", kMaxNesting, " others");
   const Fields fields(json, what);
   PrepareCustomConfig out;
@@ -44,7 +52,8 @@ PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, 
                             std::pair("standalone_module_class", &out.standalone_module_classes)}) {
     if (!fields.find(key)) continue;
     for (const Json& entry : fields.required<std::vector<Json>>(key))
-      place->push_back(standalone_of(entry, concat("entry ", place->size(), " of ", fields.where(key)), is_qat, depth));
+      place->push_back(
+          standalone_of(entry, concat("entry ", place->size(), " of ", fields.where(key)), reading, depth));
   }
   const std::vector<std::string> no_names;
   const std::vector<int64_t> no_indexes;
@@ -58,16 +67,18 @@ PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, 
 
 }  // namespace
 
-PrepareCustomConfig parse_prepare_custom_config(const Json& json, const std::string& what, bool is_qat) {
+PrepareCustomConfig parse_prepare_custom_config(const Json& json, const std::string& what, bool is_qat,
+                                                const RecipeExtensions& extensions) {
   check_form(json, "PrepareCustomConfig", what);
-  return custom_config_of(json, what, is_qat, 0);
+  return custom_config_of(json, what, {is_qat, extensions}, 0);
 }
 
-std::unique_ptr<QConfigMappingQuantizer> parse_fx(const Fields& fields, Compat compat) {
+std::unique_ptr<QConfigMappingQuantizer> parse_fx(const Fields& fields, Compat compat,
+                                                  const RecipeExtensions& extensions) {
   const auto mapping = fields.required<Json>("qconfig_mapping");
   const bool is_qat = fields.optional<bool>("is_qat", false);
   auto quantizer = std::make_unique<QConfigMappingQuantizer>(
-      parse_qconfig_mapping(mapping, fields.where("qconfig_mapping"), is_qat), compat);
+      parse_qconfig_mapping(mapping, fields.where("qconfig_mapping"), is_qat, extensions), compat);
   const std::string where = fields.where("backend_config");
   if (const Json* backend = fields.find("backend_config"))
     quantizer->set_backend_config(parse_backend_config(*backend, where));
@@ -75,7 +86,7 @@ std::unique_ptr<QConfigMappingQuantizer> parse_fx(const Fields& fields, Compat c
     quantizer->set_backend_config(get_backend_config("executorch"));
   if (const Json* custom = fields.find("prepare_custom_config"))
     quantizer->set_prepare_custom_config(
-        parse_prepare_custom_config(*custom, fields.where("prepare_custom_config"), is_qat));
+        parse_prepare_custom_config(*custom, fields.where("prepare_custom_config"), is_qat, extensions));
   if (const Json* equalization = fields.find("equalization_config"))
     quantizer->set_equalization_config(
         parse_qconfig_mapping(*equalization, fields.where("equalization_config"), is_qat));

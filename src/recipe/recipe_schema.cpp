@@ -23,6 +23,7 @@ using format::json_as;
 // What recipe.schema.json has beyond JSON Schema:
 //   $words       one of the words of this name below
 //   $or_null     of $words: null, too
+//   $or_function of $words: a function, too, which only JavaScript can give
 //   $include     the properties of another definition, too
 //   $form        of a list whose items are given one by one: how it looks
 //   $why         what a refusal says in place of the words that are known
@@ -278,6 +279,7 @@ void check(const Json& value, const Json& wanted, const std::string& where, cons
   const Json& shape = *branch.shape;
   if (const Json* name = find(shape, "$words")) {
     if (value.is_null() && find(shape, "$or_null")) return;
+    if (value.is_object() && value.contains("custom") && find(shape, "$or_function")) return;
     const Words words = make_words(name->get_ref<const std::string&>());
     const auto word = json_as<std::string>(value, where);
     if (!words.has(word)) refuse(word, words.all(), where, branch.why);

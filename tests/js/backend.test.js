@@ -305,3 +305,126 @@ describe("patterns and partitions", () => {
     );
   });
 });
+
+describe("a quantizer's other methods", () => {
+  const relu = { inputs: ["x"], outputs: ["y"] };
+  const pattern = { ...relu, nodes: [{ name: "y", target: "torch.ops.aten.relu_.default", args: [{ node: "x" }] }] };
+  const replacement = {
+    ...relu,
+    nodes: [{ name: "y", target: "torch.ops.aten.clamp_min.default", args: [{ node: "x" }, 0] }],
+  };
+  const count = (info, wanted) => info.nodes.filter((node) => node.target === wanted).length;
+  const per = (observer) => ({ spec: "quantization", dtype: "int8", qscheme: "per_tensor_affine", observer });
+
+  test("transformForAnnotation changes what is prepared, and nothing else", async () => {
+    const found = program.info().nodes.find((node) => /aten\.relu/.test(node.target)).target;
+    pattern.nodes[0].target = found;
+    const before = count(program.info(), found);
+    let places;
+    let seen;
+    const prepared = qdq.preparePt2e(program, {
+      transformForAnnotation(graph) {
+        places = graph.replacePattern(pattern, replacement);
+        graph.convertScalarsToAttrs();
+      },
+      annotate(graph) {
+        seen = graph.nodes.filter((node) => node.target === "torch.ops.aten.clamp_min.default").length;
+        return [];
+      },
+    });
+    expect([places, seen]).toEqual([before, before]);
+    expect(count(program.info(), found)).toBe(before);
+    const own = await qdq.loadPt2(model());
+    expect(qdq.replacePattern(own, pattern, replacement)).toBe(before);
+    const x = images(program, 2);
+    expect(qdq.lower(own).run([x])[0].data).toEqual(qdq.lower(program).run([x])[0].data);
+    expect(prepared.run([x])[0].shape).toEqual([2, 16]);
+    expect(thrown(() => qdq.replacePattern(own, pattern, own)).message).toMatch(/tensor .* of its own/);
+  });
+
+  test("adjustObservers shares, drops and replaces observers", () => {
+    const [conv] = program.info().nodes.filter((node) => node.target === "torch.ops.aten.conv2d.default");
+    class Unit {
+      forward() {}
+      calculateQparams() {
+        return { scale: 0.5, zeroPoint: 3 };
+      }
+    }
+    let seen;
+    const prepare = (adjustObservers) =>
+      qdq.preparePt2e(program, {
+        annotate: () => [
+          {
+            node: conv.name,
+            inputs: [[conv.args[0].node, per({ class: "MinMaxObserver" })]],
+            output: per({ class: "MinMaxObserver" }),
+          },
+        ],
+        adjustObservers(places) {
+          seen = places;
+          return adjustObservers(places);
+        },
+      });
+    const x = images(program, 2);
+    expect(prepare(() => undefined).observers().length).toBe(2);
+    expect(seen.map(({ edge, node, class: name }) => [edge ? "edge" : node, name])).toEqual([
+      ["edge", "MinMaxObserver"],
+      [conv.name, "MinMaxObserver"],
+    ]);
+    expect(prepare((places) => places.map(() => 0)).observers().length).toBe(1);
+    expect(prepare(() => [null, 1]).observers().length).toBe(1);
+    const replaced = prepare(() => [0, () => new Unit()]);
+    replaced.run([x]);
+    expect(replaced.observers().map((observer) => observer.class)).toEqual(["MinMaxObserver", "Unit"]);
+    const { nodes } = qdq.convertPt2e(replaced).info();
+    const rounds = nodes.filter((node) => /quantize_per_tensor/.test(node.target) && node.args.includes(0.5));
+    expect(rounds.every((node) => node.args.includes(3)) && rounds.length).toBe(2);
+    expect(thrown(() => prepare(() => [0])).message).toMatch(/wants to return an observer for each of the 2 places/);
+    expect(thrown(() => prepare(() => [0, 9])).message).toMatch(/returned 9 for place 1/);
+  });
+
+  test("a derived spec follows a function, and a QConfig takes an observer of one's own", () => {
+    const [linear] = program.info().nodes.filter((node) => node.target === "torch.ops.aten.linear.default");
+    const [input, weight, bias] = linear.args.map((argument) => argument.node);
+    const minMax = per({ class: "MinMaxObserver" });
+    let sources;
+    const rule = (given) => {
+      sources = given;
+      return { scale: given[0].scale[0] * given[1].scale[0] * 2, zeroPoint: 0 };
+    };
+    const from = [{ edge: [input, linear.name] }, { edge: [weight, linear.name] }];
+    const inputs = [
+      [input, minMax],
+      [weight, minMax],
+      [bias, { spec: "derived", dtype: "int32", from, rule }],
+    ];
+    const prepared = qdq.preparePt2e(program, { annotate: () => [{ node: linear.name, inputs }] });
+    prepared.run([images(program, 2)]);
+    qdq.convertPt2e(prepared);
+    expect(sources.map(({ scale, zeroPoint }) => [scale.length, zeroPoint.length])).toEqual([
+      [1, 1],
+      [1, 1],
+    ]);
+
+    let settings;
+    class Fixed {
+      forward() {}
+      calculateQparams() {
+        return { scale: 0.125, zeroPoint: 7 };
+      }
+    }
+    const make = (given) => {
+      settings = given;
+      return new Fixed();
+    };
+    const weights = { class: "MinMaxObserver", args: { dtype: "qint8", qscheme: "per_tensor_symmetric" } };
+    for (const activation of [make, { class: make, args: { quantMax: 100 } }]) {
+      const mapping = new qdq.QConfigMapping().setObjectType("torch.nn.Linear", { activation, weight: weights });
+      const own = qdq.preparePt2e(program, mapping);
+      own.run([images(program, 2)]);
+      expect(own.observers().map((observer) => observer.class)).toContain("Fixed");
+      expect(settings).toMatchObject({ dtype: "uint8", quantMax: activation === make ? 255 : 100 });
+      expect(JSON.stringify(qdq.convertPt2e(own).info())).toContain("0.125");
+    }
+  });
+});

@@ -23,6 +23,29 @@ function detached(array) {
   return array;
 }
 
+test("a recipe of plain data has no functions", () => {
+  const custom = { custom: 0 };
+  const xnnpack = { quantizer: "XNNPACKQuantizer", global: {} };
+  refused(
+    () => qdq.preparePt2e(program, { ...xnnpack, filter_function: custom }),
+    /field custom, which is no function/,
+  );
+});
+
+test("a method that nobody calls is refused", () => {
+  refused(
+    () => qdq.preparePt2e(program, { annotate: () => [], validat() {} }),
+    /no method validat; did you mean validate/,
+  );
+  expect(qdq.preparePt2e(program, { annotate: () => [], isMine: () => true }).warnings()).toEqual([]);
+});
+
+test("a mapping without a setting is warned of", () => {
+  expect(qdq.preparePt2e(program, new qdq.QConfigMapping()).warnings()).toEqual([
+    "the QConfigMapping has no setting, so that everything stays float; set_global is missing",
+  ]);
+});
+
 test("a callback cannot use what the work that called it uses", () => {
   const prepared = qdq.preparePt2e(program, quantizer());
   const misuses = [() => prepared.run([x]), () => qdq.convertPt2e(prepared)];

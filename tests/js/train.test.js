@@ -50,6 +50,39 @@ test("the mean squared error wants a tensor, and a step can have another learnin
 });
 
 // The mean squared error as the caller's own.
+test("a fake quantizer of one's own rounds, and its gradient passes", () => {
+  let rounds = 0;
+  class Halves {
+    forward() {}
+    calculateQparams() {
+      return { scale: 0.5, zeroPoint: 0 };
+    }
+    fakeQuantize(tensor) {
+      rounds += 1;
+      return qdq.tensor(
+        tensor.data.map((x) => Math.round(x * 2) / 2),
+        tensor.shape,
+      );
+    }
+  }
+  const linear = program.info().nodes.find((node) => node.target === "torch.ops.aten.linear.default");
+  const observer = () => new Halves();
+  const output = { spec: "quantization", dtype: "int8", qscheme: "per_tensor_symmetric", observer };
+  const prepared = qdq.prepareQatPt2e(program, { annotate: () => [{ node: linear.name, output }] });
+  const [logits] = prepared.run(batches[0].inputs);
+  expect(rounds).toBe(1);
+  expect(logits.data.every((x) => x * 2 === Math.round(x * 2))).toBe(true);
+  const trainer = new qdq.Trainer(prepared, { optimizer: "adam", lr: 1e-3 });
+  const losses = Array.from({ length: 20 }, () => trainer.step(batches[0]));
+  expect(losses.at(-1)).toBeLessThan(losses[0] / 2);
+  prepared.enableFakeQuant(false);
+  const before = rounds;
+  prepared.run(batches[0].inputs);
+  expect(rounds).toBe(before);
+  prepared.eval();
+  qdq.convertPt2e(prepared);
+});
+
 test("any loss trains by the gradients that the caller gives", () => {
   const target = qdq.tensor(
     Float32Array.from({ length: 4 * 16 }, (_, i) => Math.sin(i)),

@@ -10,7 +10,7 @@ namespace qdq {
 namespace {
 
 bool same_observer(const ObserverWithArgs& a, const ObserverWithArgs& b) {
-  if (a.class_name != b.class_name ||
+  if (a.class_name != b.class_name || a.custom_number != b.custom_number ||
       !std::is_permutation(a.args.begin(), a.args.end(), b.args.begin(), b.args.end()) ||
       (a.observer == nullptr) != (b.observer == nullptr))
     return false;

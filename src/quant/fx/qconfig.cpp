@@ -287,6 +287,7 @@ QSpec spec_of(const ObserverWithArgs& observer) {
   if (settings.averaging_constant != plain.averaging_constant)
     spec.observer.averaging_constant = settings.averaging_constant;
   if (settings.bins != plain.bins) spec.observer.bins = settings.bins;
+  if (observer.custom) spec.observer.custom = observer.custom;
   if (observer.class_name == "FixedQParamsFakeQuantize")
     spec.observer.custom = [settings](const ObserverArgs&) {
       return make_observer("FixedQParamsFakeQuantize", settings);

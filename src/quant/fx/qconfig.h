@@ -2,6 +2,7 @@
 // ones. Semantics: torch/ao/quantization/qconfig.py, observer.py and fake_quantize.py of PyTorch 2.6.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,10 @@ struct ObserverWithArgs {
   std::string class_name;  // as make_observer knows it; "Identity" observes nothing
   std::vector<std::pair<std::string, AttributeValue>> args;
   std::shared_ptr<const ObserverWithArgs> observer;  // fake quantizers: the one inside, their argument `observer`
+  // An observer of one's own, made in the place of the class, which then only says what arguments there are. Equal
+  // numbers mean the same function.
+  std::function<std::shared_ptr<Observer>(const ObserverArgs&)> custom = {};
+  int64_t custom_number = -1;
 
   // The settings that an instance has. Throws Error{kInvalidArgument} for an argument that observers do not have, or of
   // another type.
