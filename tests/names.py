@@ -11,6 +11,7 @@ the module itself defines. Status 1 if a name is missing or a cell says nothing.
 import importlib
 import inspect
 import pathlib
+import pkgutil
 import re
 import sys
 
@@ -32,8 +33,6 @@ MODULES = [
     "quantization.quantizer.x86_inductor_quantizer",
     "quantization.quantizer.xpu_inductor_quantizer",
     "quantization.quantizer.utils",
-    "quantization.pt2e.export_utils",
-    "quantization.pt2e.graph_utils",
     "quantization.pt2e._numeric_debugger",
     "quantization.backend_config",
     "quantization.backend_config.backend_config",
@@ -45,18 +44,24 @@ MODULES = [
     "quantization.backend_config.onednn",
     "quantization.backend_config.executorch",
     "quantization.backend_config.tensorrt",
-    "quantization.fx.custom_config",
     "quantization.fx._equalize",
     "quantization.fx._model_report.model_report",
     "quantization.fx._model_report.model_report_visualizer",
     "quantization.fx._model_report.detector",
     "ns._numeric_suite",
     "ns._numeric_suite_fx",
-    "ns.fx.n_shadows_utils",
-    "ns.fx.utils",
-    "ns.fx.weight_utils",
-    "ns.fx.qconfig_multi_mapping",
+    "quantization.backend_config.utils",
 ]
+# All modules in them whose names begin without an underscore.
+PACKAGES = ["quantization.pt2e", "quantization.fx", "ns.fx"]
+
+
+def inner_modules():
+    out = []
+    for package in PACKAGES:
+        path = importlib.import_module(AO + package).__path__
+        out += [m.name.removeprefix(AO) for m in pkgutil.walk_packages(path, AO + package + ".")]
+    return [name for name in out if "._" not in name]
 
 
 def names_of(module):
@@ -78,7 +83,7 @@ def main():
     for quoted in re.findall(r"`([^`]+)`", text):
         known.update(re.findall(r"\w+", quoted))
     missing, total = {}, set()
-    for name in MODULES:
+    for name in MODULES + inner_modules():
         for each in names_of(importlib.import_module(AO + name)):
             total.add(each)
             # A prefix or an ending stands for all names that have it, as `default_*_observer` does.
@@ -90,7 +95,7 @@ def main():
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         is_row = line.startswith("|") and not set(cells[0]) <= set("-") and cells[0] != "PyTorch"
-        says_nothing = any(cell == "" for cell in cells[:-1]) or (not cells[-1] and set(cells[1:-1]) == {"–"})
+        says_nothing = any(cell == "" for cell in cells[:-1]) or (not cells[-1] and "–" in cells[1:-1])
         if is_row and says_nothing:
             print("an empty cell:", line)
             empty += 1
