@@ -27,24 +27,32 @@ class SimdConvolution : public CompiledOp {
     if (!conv) return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of images");
     const Tensor &given = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    // For so many pixels packing is less than a hundredth of the work, and a packed weight that is kept is a copy of it
-    // in memory.
-    constexpr int64_t kImages = 4, kPixels = 512;
-    const bool keep = packs_once_ && (given.size(0) < kImages || given.size(0) * conv->out[0] * conv->out[1] < kPixels);
-    const kernel::PackedConv2d packed = packed_.get(weight, keep, [&](const Tensor& w) {
-      const kernel::Conv2d sizes{given.size(1),    w.size(0),         conv->groups,     conv->kernel[0],
-                                 conv->kernel[1],  conv->stride[0],   conv->stride[1],  conv->padding[0],
-                                 conv->padding[1], conv->dilation[0], conv->dilation[1]};
-      return kernel::pack_conv2d_f32(sizes, w.data<float>());
-    });
+    const kernel::Conv2d sizes{given.size(1),    weight.size(0),    conv->groups,     conv->kernel[0],
+                               conv->kernel[1],  conv->stride[0],   conv->stride[1],  conv->padding[0],
+                               conv->padding[1], conv->dilation[0], conv->dilation[1]};
     const Tensor x = given.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
+    const float* biases = b.defined() ? b.data<float>() : nullptr;
     const Tensor out = uninitialized(conv->sizes, DType::kF32);
     std::function<void(int64_t, int64_t)> written;
     if (tail != nullptr && tail->begin(out, true))
       written = [tail](int64_t begin, int64_t count) { tail->written(begin, count); };
-    kernel::conv2d_f32(x.data<float>(), x.size(0), conv->in[0], conv->in[1], packed,
-                       b.defined() ? b.data<float>() : nullptr, conv->out[0], conv->out[1], out.data<float>(), written);
+    const auto [in_h, in_w] = conv->in;
+    const auto [out_h, out_w] = conv->out;
+    if (kernel::takes_winograd(sizes, out_h, out_w)) {
+      const Tensor w = weight.contiguous();
+      kernel::winograd_conv2d_f32(sizes, x.data<float>(), x.size(0), in_h, in_w, w.data<float>(), biases, out_h, out_w,
+                                  out.data<float>(), written);
+      return out;
+    }
+    // For so many pixels packing is less than a hundredth of the work, and a packed weight that is kept is a copy of it
+    // in memory.
+    constexpr int64_t kImages = 4, kPixels = 512;
+    const bool keep = packs_once_ && (x.size(0) < kImages || x.size(0) * out_h * out_w < kPixels);
+    const kernel::PackedConv2d packed =
+        packed_.get(weight, keep, [&](const Tensor& w) { return kernel::pack_conv2d_f32(sizes, w.data<float>()); });
+    kernel::conv2d_f32(x.data<float>(), x.size(0), in_h, in_w, packed, biases, out_h, out_w, out.data<float>(),
+                       written);
     return out;
   }
 

@@ -8,12 +8,11 @@
 #include "kernel/conv.h"
 
 #include <algorithm>
-#include <atomic>
-#include <vector>
 
 #include "base/parallel.h"
 #include "kernel/panel.h"
 #include "kernel/plane.h"
+#include "kernel/stretches.h"
 
 namespace qdq::kernel {
 namespace {
@@ -33,8 +32,6 @@ constexpr int64_t kTilePixels = 512;
 // laid out twice.
 constexpr int64_t kSinglePixels = 4096;
 constexpr int64_t kSinglePlaneElements = int64_t{1} << 13;
-// Elements of the output that are worth to be told as written.
-constexpr int64_t kStretch = int64_t{1} << 14;
 
 enum class Way { kDirect, kPixelLanes, kChannelLanes };
 
@@ -230,15 +227,8 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
   const Planes planes(plan.window, plan.in_channels, plan.rows());
   const float* weight = packed.data.data<float>();
   const int64_t blocks = divide_up(plan.total(), plan.pixels), splits = divide_up(plan.out_channels, plan.channel_step);
-  // A stretch is all that consecutive groups give, here of one image or there of several. Where there are too few for
-  // the threads, all of the output is told at the end, in parts that divide the work among them.
-  const int64_t elements = plan.out_channels * plan.total(),
-                together = std::clamp<int64_t>(divide_up(kStretch, elements), 1, images);
-  const int64_t stretches = divide_up(images, together), threads = num_threads();
-  const bool early = written && (threads == 1 || stretches >= 4 * threads);
-  std::vector<std::atomic<int64_t>> missing(early ? static_cast<size_t>(stretches) : 0);  // pieces of each
-  for (size_t s = 0; s < missing.size(); ++s)
-    missing[s] = std::min(together, images - static_cast<int64_t>(s) * together) * blocks * splits;
+  const int64_t elements = plan.out_channels * plan.total();
+  Stretches stretches(images, 1, elements, blocks * splits, written);
   const int64_t work = 2 * plan.depth * std::min(plan.channel_step, plan.out_channels) * plan.pixels;
   parallel_for(images * blocks * splits, 1 + 200000 / std::max<int64_t>(work, 1), [&](int64_t begin, int64_t end) {
     Worker worker(plan, planes, packed.panel);
@@ -249,19 +239,16 @@ void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const
       piece.x = x + image * plan.in_channels * in_h * in_w;
       piece.weight = weight + group * round_up(plan.out_channels, packed.panel) * plan.depth;
       piece.bias = bias ? bias + group * plan.out_channels : nullptr;
-      piece.out = out + image * plan.out_channels * plan.total();
+      piece.out = out + image * elements;
       piece.begin = block * plan.pixels;
       piece.end = std::min(plan.total(), piece.begin + plan.pixels);
       piece.channel = split * plan.channel_step;
       piece.channel_end = std::min(plan.out_channels, piece.channel + plan.channel_step);
       worker.run(piece);
-      const int64_t stretch = image / together, first = stretch * together;
-      if (early && --missing[static_cast<size_t>(stretch)] == 0)
-        written(first * elements, std::min(together, images - first) * elements);
+      stretches.finish(image);
     }
   });
-  if (written && !early)
-    parallel_for(images * elements, kStretch, [&](int64_t begin, int64_t end) { written(begin, end - begin); });
+  stretches.finish_all();
 }
 
 }  // namespace qdq::kernel

@@ -1,5 +1,4 @@
-// Float convolutions over NCHW with prepacked weights, bit for bit reproducible (see the order of a sum in
-// kernel/gemm.h).
+// Float convolutions over NCHW, bit for bit reproducible (see the order of a sum in kernel/gemm.h).
 #pragma once
 
 #include <cstdint>
@@ -41,5 +40,17 @@ PackedConv2d pack_conv2d_f32(const Conv2d& conv, const float* weight);
 void conv2d_f32(const float* x, int64_t batch, int64_t in_h, int64_t in_w, const PackedConv2d& packed,
                 const float* bias, int64_t out_h, int64_t out_w, float* out,
                 const std::function<void(int64_t begin, int64_t count)>& written = {});
+
+// Whether Winograd's F(4x4, 3x3) takes fewer operations: a kernel of 3x3, stride and dilation 1, 16 channels and more
+// on both sides of a group, and an output that fills at least half of its tiles of 4x4. That depends on the sizes
+// alone, never on the batch, the processor or the threads, for the bits depend on it.
+bool takes_winograd(const Conv2d& conv, int64_t out_h, int64_t out_w);
+
+// A convolution of kernel 3x3, stride and dilation 1, in the order of kernel/winograd_f32.h, with a contiguous weight
+// [out_channels, in_channels / groups, 3, 3]; the rest is as of conv2d_f32. The weight is transformed a part at a time,
+// whenever it is used: the whole takes four times the memory, and reading it costs more than making it again.
+void winograd_conv2d_f32(const Conv2d& conv, const float* x, int64_t batch, int64_t in_h, int64_t in_w,
+                         const float* weight, const float* bias, int64_t out_h, int64_t out_w, float* out,
+                         const std::function<void(int64_t begin, int64_t count)>& written = {});
 
 }  // namespace qdq::kernel

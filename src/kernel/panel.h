@@ -47,6 +47,10 @@ struct LaneOperand {
 void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
                     int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
 
+// The same with rows that lie one after the other, tile[r, c] = sum_k a[r * a_row_stride + k] * b(k, c); b is packed.
+void multiply_block_by_rows(const float* a, int64_t a_row_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                            int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
+
 // tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
 // a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.
 void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,

@@ -26,8 +26,12 @@ constexpr int kMaxRows = kManyRegisters ? 8 : 4;
 constexpr int kWideVectors = 2;
 constexpr int kThinVectors = 4;
 
+// How the broadcast operand lies: the rows of a panel side by side, a_stride from one k to the next, or row after row,
+// a_stride apart.
+enum class Rows { kPanels, kApart };
+
 // `ahead` is a panel that will be read soon.
-template <int kRows, int kVectors, bool kOffsets>
+template <int kRows, int kVectors, bool kOffsets, Rows kLayout>
 HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride, const LaneOperand& operand,
                                    int64_t column, int64_t depth, bool accumulate, const float* ahead,
                                    float* HWY_RESTRICT tile, int64_t tile_stride) {
@@ -52,11 +56,11 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
     if constexpr (!kOffsets) __builtin_prefetch(ahead + k * kPanel, 0, 2);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      const V av = hn::Set(d, a[r]);
+      const V av = hn::Set(d, kLayout == Rows::kApart ? a[r * a_stride] : a[r]);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Add(sum[r][v], hn::Mul(av, bv[v]));
     }
-    a += a_stride;
+    a += kLayout == Rows::kApart ? 1 : a_stride;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -69,36 +73,39 @@ HWY_INLINE void multiply_registers(const float* HWY_RESTRICT a, int64_t a_stride
 }
 
 // All the columns for a strip of rows; the last columns go in ever fewer vectors.
-template <int kRows, bool kOffsets>
+template <int kRows, bool kOffsets, Rows kLayout>
 HWY_NOINLINE void multiply_strip(const float* a, int64_t a_stride, const LaneOperand& b, int64_t begin, int64_t end,
                                  int64_t depth, bool accumulate, const float* ahead, float* tile, int64_t tile_stride) {
   constexpr int kVectors = kRows * kWideVectors >= 8 ? kWideVectors : kThinVectors;
   for (; begin + (kVectors - 1) * kLanes < end; begin += kVectors * kLanes)
-    multiply_registers<kRows, kVectors, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
+    multiply_registers<kRows, kVectors, kOffsets, kLayout>(a, a_stride, b, begin, depth, accumulate, ahead, tile,
+                                                           tile_stride);
   if constexpr (kVectors > 2) {
     for (; begin + kLanes < end; begin += 2 * kLanes)
-      multiply_registers<kRows, 2, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
+      multiply_registers<kRows, 2, kOffsets, kLayout>(a, a_stride, b, begin, depth, accumulate, ahead, tile,
+                                                      tile_stride);
   }
   for (; begin < end; begin += kLanes)
-    multiply_registers<kRows, 1, kOffsets>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
+    multiply_registers<kRows, 1, kOffsets, kLayout>(a, a_stride, b, begin, depth, accumulate, ahead, tile, tile_stride);
 }
 
 // Rows in panels of a_panel, each strip of them for all the columns; strip i passes over what will be read from ahead +
 // i * ahead_stride on.
-template <bool kOffsets>
+template <bool kOffsets, Rows kLayout>
 HWY_INLINE void multiply_panel(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t begin,
                                int64_t end, int64_t depth, bool accumulate, const float* ahead, int64_t ahead_stride,
                                float* tile, int64_t tile_stride) {
   int64_t r = 0;
   const auto run = [&](auto function, int64_t count) HWY_ATTR {
-    function(a + r, a_panel, b, begin, end, depth, accumulate, ahead, tile + r * tile_stride, tile_stride);
+    function(a + (kLayout == Rows::kApart ? r * a_panel : r), a_panel, b, begin, end, depth, accumulate, ahead,
+             tile + r * tile_stride, tile_stride);
     ahead += ahead_stride;
     r += count;
   };
-  while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets>, kMaxRows);
-  if (kMaxRows > 4 && r + 4 <= rows) run(multiply_strip<4, kOffsets>, 4);
-  if (r + 2 <= rows) run(multiply_strip<2, kOffsets>, 2);
-  if (r < rows) run(multiply_strip<1, kOffsets>, 1);
+  while (r + kMaxRows <= rows) run(multiply_strip<kMaxRows, kOffsets, kLayout>, kMaxRows);
+  if (kMaxRows > 4 && r + 4 <= rows) run(multiply_strip<4, kOffsets, kLayout>, 4);
+  if (r + 2 <= rows) run(multiply_strip<2, kOffsets, kLayout>, 2);
+  if (r < rows) run(multiply_strip<1, kOffsets, kLayout>, 1);
 }
 
 template <bool kOffsets>
@@ -115,8 +122,8 @@ void multiply_rows(const float* a, int64_t a_panel, int64_t a_panel_stride, int6
       const float* panel = a + r / a_panel * a_panel_stride;
       const bool lanes = r == 0 && end < columns, next = c == 0 && r + a_panel < rows;
       const float* ahead = lanes ? b.data + end / kPanel * b.panel_stride : next ? panel + a_panel_stride : panel;
-      multiply_panel<kOffsets>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate, ahead,
-                               lanes ? b.panel_stride : 0, tile + r * tile_stride, tile_stride);
+      multiply_panel<kOffsets, Rows::kPanels>(panel, a_panel, std::min(a_panel, rows - r), b, c, end, depth, accumulate,
+                                              ahead, lanes ? b.panel_stride : 0, tile + r * tile_stride, tile_stride);
     }
   }
 }
@@ -128,6 +135,14 @@ void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int
   } else {
     multiply_rows<false>(a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
   }
+}
+
+void multiply_block_by_rows(const float* a, int64_t a_row_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                            int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+  constexpr int64_t kStrip = std::max(kPanel, kWideVectors * kLanes);
+  for (int64_t c = 0; c < columns; c += kStrip)
+    multiply_panel<false, Rows::kApart>(a, a_row_stride, rows, b, c, std::min(c + kStrip, columns), depth, accumulate,
+                                        b.data, 0, tile, tile_stride);
 }
 
 void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,
@@ -246,6 +261,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qdq::kernel {
 HWY_EXPORT(multiply_block);
+HWY_EXPORT(multiply_block_by_rows);
 HWY_EXPORT(store_tile);
 HWY_EXPORT(store_tile_transposed);
 HWY_EXPORT(pack_rows_of_panel);
@@ -256,6 +272,12 @@ void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int
                     int64_t columns, int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
   HWY_DYNAMIC_DISPATCH(multiply_block)
   (a, a_panel, a_panel_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
+}
+
+void multiply_block_by_rows(const float* a, int64_t a_row_stride, int64_t rows, const LaneOperand& b, int64_t columns,
+                            int64_t depth, bool accumulate, float* tile, int64_t tile_stride) {
+  HWY_DYNAMIC_DISPATCH(multiply_block_by_rows)
+  (a, a_row_stride, rows, b, columns, depth, accumulate, tile, tile_stride);
 }
 
 void store_tile(const float* tile, int64_t tile_stride, int64_t rows, int64_t columns, const float* row_bias,

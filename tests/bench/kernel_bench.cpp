@@ -74,6 +74,10 @@ void conv(const char* name, int64_t batch, int64_t ic, int64_t oc, int64_t exten
                 int(groups), int(extent), int(batch));
   measure(title, flops, "GFLOP/s",
           [&] { conv2d_f32(x.data(), batch, extent, extent, packed, bias.data(), out, out, y.data()); });
+  if (!takes_winograd(c, out, out)) return;
+  std::snprintf(title, sizeof title, "winograd %s %dx%d %d b%d", name, int(ic), int(oc), int(extent), int(batch));
+  measure(title, flops, "GFLOP/s",
+          [&] { winograd_conv2d_f32(c, x.data(), batch, extent, extent, w.data(), bias.data(), out, out, y.data()); });
 }
 
 void gemms() {
@@ -200,7 +204,7 @@ int main(int argc, char** argv) {
     groups(4864, 896, 32, 8);
     return 0;
   }
-  for (int64_t batch : {1, 8}) {
+  for (int64_t batch : {1, 16}) {
     conv("resnet", batch, 3, 64, 224, 7, 2, 1);
     conv("resnet", batch, 64, 64, 56, 3, 1, 1);
     conv("resnet", batch, 128, 128, 28, 3, 1, 1);
@@ -208,6 +212,10 @@ int main(int argc, char** argv) {
     conv("resnet", batch, 512, 512, 7, 3, 1, 1);
     conv("resnet", batch, 64, 128, 56, 3, 2, 1);
     conv("resnet", batch, 64, 128, 56, 1, 2, 1);
+    conv("cifar", batch, 16, 16, 32, 3, 1, 1);
+    conv("cifar", batch, 32, 32, 16, 3, 1, 1);
+    conv("cifar", batch, 64, 64, 8, 3, 1, 1);
+    conv("cifar", batch, 48, 48, 16, 3, 1, 1);
   }
   conv("mobilenet", 1, 3, 32, 224, 3, 2, 1);
   conv("mobilenet", 1, 32, 32, 112, 3, 1, 32);

@@ -262,7 +262,7 @@ class Comparison {
   Program fused_;
   Fusion fusion_;
   std::unique_ptr<OpBackend> backend_;
-  std::vector<std::unique_ptr<StepBackend>> backends_;
+  std::vector<std::shared_ptr<StepBackend>> backends_;
   Workspace workspace_;
   std::map<std::string, int64_t> symbols_;
   std::vector<Counts> table_;

@@ -1,4 +1,5 @@
-// Convolutions of volumes and transposed ones: what the loops give beside the reference, on random sizes and settings.
+// Convolutions by Winograd's transform, of volumes and transposed ones: what the loops give beside the reference, on
+// random sizes and settings.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,6 +101,28 @@ TEST(SimdConvolution, VolumesAreAsTheReferenceGivesThem) {
                  bias = random.below(2) == 0 ? floats({w[0]}, random) : Tensor();
     const char* op = random.below(2) == 0 ? "conv3d.default" : "convolution.default";
     expect_same(program_of(op, input, weight, bias, s), input, concat("round ", round, " ", op, " ", to_string(w)));
+  }
+}
+
+TEST(SimdConvolution, WinogradIsAsTheReferenceGivesItForAnyBatch) {
+  Random random(3);
+  for (int round = 0; round < 12; ++round) {
+    const int64_t groups = 1 + static_cast<int64_t>(random.below(2)),
+                  inputs = 16 + static_cast<int64_t>(random.below(30)),
+                  outputs = 16 + static_cast<int64_t>(random.below(30));
+    const Settings s{List{1, 1}, random_list(2, random, 0, 3), List{1, 1}, List{0, 0}, groups};
+    const Tensor input = floats({3, groups * inputs, 8 + static_cast<int64_t>(random.below(9)), 12}, random),
+                 weight = floats({groups * outputs, inputs, 3, 3}, random),
+                 bias = random.below(2) == 0 ? floats({groups * outputs}, random) : Tensor();
+    for (float& element : weight.span<float>()) element /= 8;  // for outputs as large as those of the other tests
+    const char* op = random.below(2) == 0 ? "conv2d.default" : "convolution.default";
+    const Program program = program_of(op, input, weight, bias, s);
+    expect_same(program, input, concat("round ", round, " ", op, " ", to_string(input.sizes())));
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    Interpreter fast(program, {simd.get()});
+    const Tensor all = fast.run({{input}}).at(0), last = input.slice(0, 2, 3).contiguous();
+    const Tensor found = Interpreter(program_of(op, last, weight, bias, s), {simd.get()}).run({{last}}).at(0);
+    EXPECT_TRUE(bitwise_equal(found, all.slice(0, 2, 3).contiguous())) << "round " << round;
   }
 }
 

@@ -38,8 +38,10 @@ class Random {
 // The sum that kernel/gemm.h documents.
 class BlockSum {
  public:
+  explicit BlockSum(int64_t length = 256) : length_(length) {}
+
   void add(float a, float b) {
-    if (count_ == 256) {
+    if (count_ == length_) {
       total_ = has_total_ ? total_ + block_ : block_;
       has_total_ = true;
       block_ = 0.0f;
@@ -52,6 +54,7 @@ class BlockSum {
   float total() const { return has_total_ ? total_ + block_ : block_; }
 
  private:
+  int64_t length_;
   float total_ = 0.0f, block_ = 0.0f;
   bool has_total_ = false;
   int count_ = 0;

@@ -42,6 +42,23 @@ std::vector<float> convolutions(Random& random) {
   return all;
 }
 
+// 300 channels are two blocks of a sum, 17 and 40 no whole panels of 16.
+std::vector<float> winograd_convolutions(Random& random) {
+  std::vector<float> all;
+  for (const Conv2d& c : {Conv2d{48, 40, 1, 3, 3, 1, 1, 1, 1, 1, 1}, Conv2d{300, 17, 1, 3, 3, 1, 1, 0, 1, 1, 1},
+                          Conv2d{64, 32, 2, 3, 3, 1, 1, 2, 1, 1, 1}}) {
+    for (int64_t extent : {8, 21}) {
+      const int64_t out_h = extent + 2 * c.pad_h - 2, out_w = extent + 2 * c.pad_w - 2;
+      const auto x = random.floats(3 * c.in_channels * extent * extent);
+      const auto w = random.floats(c.out_channels * c.in_channels / c.groups * 9), bias = random.floats(c.out_channels);
+      std::vector<float> y(static_cast<size_t>(3 * c.out_channels * out_h * out_w));
+      winograd_conv2d_f32(c, x.data(), 3, extent, extent, w.data(), bias.data(), out_h, out_w, y.data());
+      append(all, y);
+    }
+  }
+  return all;
+}
+
 std::vector<float> products(Random& random) {
   std::vector<float> all;
   for (int64_t m : {1, 3, 50}) {
@@ -86,10 +103,11 @@ void expect_pinned_bits(const char* target) {
     set_num_threads(threads);
     Random random(11);
     const uint64_t conv = hash_bits(convolutions(random)), gemm = hash_bits(products(random)),
-                   array = hash_bits(arrays(random));
+                   array = hash_bits(arrays(random)), winograd = hash_bits(winograd_convolutions(random));
     EXPECT_EQ(conv, 0x21b6dd58885c167cull) << std::hex << "conv 0x" << conv << " on " << target;
     EXPECT_EQ(gemm, 0x93c091773760884bull) << std::hex << "gemm 0x" << gemm << " on " << target;
     EXPECT_EQ(array, 0xdbcc13c8b26e2f95ull) << std::hex << "array 0x" << array << " on " << target;
+    EXPECT_EQ(winograd, 0x5a628f2d0d16fed3ull) << std::hex << "winograd 0x" << winograd << " on " << target;
   }
   set_num_threads(1);
 }
