@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include <time.h>
 #endif
 
+#include "base/background.h"
 #include "base/error.h"
 
 #if !defined(__EMSCRIPTEN__) || defined(__EMSCRIPTEN_PTHREADS__)
@@ -26,6 +28,24 @@
 #endif
 
 namespace qdq {
+
+// What a Background offers. Who sets `is_begun` first does the task.
+struct Background::Offer {
+  bool begin() { return !is_begun.exchange(true); }
+  void run() {
+    try {
+      task();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    task = nullptr;
+  }
+
+  std::function<void()> task;
+  std::atomic<bool> is_begun{false}, is_done{false};
+  std::exception_ptr error;
+};
+
 namespace {
 
 std::atomic<int> g_num_threads{1};
@@ -86,6 +106,9 @@ int64_t nanoseconds() {
 // times as long, so that it costs an eighth in the long run.
 //
 // One job runs at a time. Who comes while the workers are taken works alone.
+//
+// A worker that finds no job takes what a Background offers. It is not waited for meanwhile: a job that opens then is
+// done by the others.
 class Pool {
  public:
   // Starts workers until there are so many, or the host gives no more. Returns how many there are.
@@ -131,10 +154,28 @@ class Pool {
     return true;
   }
 
-  // Waits for workers who may be asleep; the caller's, inside of a job.
-  template <class Condition> void gather(const Condition& have_come) {
-    if (looks(have_come) || !ProcessorTime::kIsKnown) return;
+  // Waits until as many of the workers have come as are not at a Background's task, some of which may be asleep; the
+  // caller's, inside of a job.
+  void gather(int most, const std::atomic<int>& come) {
+    if (looks([&] { return come + at_offers_ >= most; }) || !ProcessorTime::kIsKnown) return;
     alone_until_ = nanoseconds() + kAlone * kWorthAlone;
+  }
+
+  using Offer = Background::Offer;
+
+  void offer(std::shared_ptr<Offer> offer) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      offers_.push_back(std::move(offer));
+      ++num_offers_;
+    }
+    if (sleeping_ > 0) wake_.notify_all();
+  }
+
+  void wait_for(const Offer& offer) {
+    if (looks([&] { return offer.is_done.load(); })) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    offer_done_.wait(lock, [&] { return offer.is_done.load(); });
   }
 
  private:
@@ -185,7 +226,7 @@ class Pool {
 
   void work(int index) {
     for (uint32_t seen = 0;;) {
-      const auto another = [&] { return job_ != seen; };
+      const auto another = [&] { return job_ != seen || (num_offers_ > 0 && index + 1 < g_num_threads); };
       if (!looks(another)) {
         std::unique_lock<std::mutex> lock(mutex_);
         ++sleeping_;
@@ -193,6 +234,10 @@ class Pool {
         --sleeping_;
       }
       const uint32_t job = job_;
+      if (job == seen) {
+        take_offer();
+        continue;
+      }
       if (job % 2 == 1) {
         ++inside_;
         // While somebody is inside of an open job, its fields stand.
@@ -218,6 +263,29 @@ class Pool {
     }
   }
 
+  void take_offer() {
+    std::shared_ptr<Offer> offer;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (offers_.empty()) return;
+      offer = std::move(offers_.front());
+      offers_.pop_front();
+      --num_offers_;
+    }
+    if (!offer->begin()) return;
+    ++at_offers_;
+    {
+      const Inside inside;
+      offer->run();
+    }
+    --at_offers_;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      offer->is_done = true;
+    }
+    offer_done_.notify_all();
+  }
+
   static constexpr int64_t kWorthAlone = 30000;  // to wake the caller takes as long
 
   std::mutex growing_;
@@ -238,6 +306,9 @@ class Pool {
   std::condition_variable wake_;
   std::condition_variable done_;
   std::exception_ptr error_;
+  std::deque<std::shared_ptr<Offer>> offers_;
+  std::atomic<int> num_offers_{0}, at_offers_{0};
+  std::condition_variable offer_done_;
 };
 
 Pool& pool() {
@@ -284,7 +355,7 @@ void parallel_team(int count, const std::function<void(int, int)>& body) {
     const auto join = [&](int64_t, int64_t) {
       if (std::this_thread::get_id() == caller) {
         if (size != 0) return;
-        pool().gather([&] { return come == most; });
+        pool().gather(most, come);
         size = std::min(most, come.exchange(most));
         body(0, size);
         return;
@@ -303,6 +374,34 @@ void parallel_team(int count, const std::function<void(int, int)>& body) {
   (void)count;
 #endif
   body(0, 1);
+}
+
+Background::Background(std::function<void()> task) : offer_(std::make_shared<Offer>()) {
+  offer_->task = std::move(task);
+#if QDQ_HAS_THREADS
+  if (g_num_threads > 1) pool().offer(offer_);
+#endif
+}
+
+Background::~Background() {
+  if (offer_->begin()) {
+    offer_->task = nullptr;
+    return;
+  }
+#if QDQ_HAS_THREADS
+  pool().wait_for(*offer_);
+#endif
+}
+
+void Background::finish() {
+  if (offer_->begin()) {
+    offer_->run();
+    offer_->is_done = true;
+  }
+#if QDQ_HAS_THREADS
+  pool().wait_for(*offer_);
+#endif
+  if (const std::exception_ptr error = std::exchange(offer_->error, nullptr)) std::rethrow_exception(error);
 }
 
 }  // namespace qdq

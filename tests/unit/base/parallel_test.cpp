@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/background.h"
 #include "base/error.h"
 
 namespace qdq {
@@ -105,6 +106,54 @@ TEST_P(ParallelFor, TeamsInsideOfABodyAreAlone) {
   if (num_threads() > 1) {
     EXPECT_EQ(sum, 20);
   }
+}
+
+TEST_P(ParallelFor, RunsBesideTasksInTheBackground) {
+  std::atomic<int64_t> sum{0}, done{0};
+  {
+    std::vector<std::unique_ptr<Background>> tasks;
+    for (int i = 0; i < 100; ++i)
+      tasks.push_back(std::make_unique<Background>([&] {
+        parallel_for(10, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+        ++done;
+      }));
+    for (int repeat = 0; repeat < 20; ++repeat)
+      parallel_for(64, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    for (const auto& task : tasks) task->finish();
+    EXPECT_EQ(done, 100);
+    EXPECT_EQ(sum, 100 * 10 + 20 * 64);
+  }
+  EXPECT_EQ(done, 100);
+}
+
+TEST_P(ParallelFor, TasksThatAreNotWantedAnyMoreAreLeftOut) {
+  std::atomic<int64_t> done{0};
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    auto value = std::make_unique<int64_t>(1);
+    {
+      std::vector<std::unique_ptr<Background>> tasks;
+      for (int i = 0; i < 20; ++i) tasks.push_back(std::make_unique<Background>([&] { done += *value; }));
+    }
+    value.reset();  // nobody looks at it any more
+  }
+  EXPECT_LE(done, 50 * 20);
+  if (num_threads() == 1) {
+    EXPECT_EQ(done, 0);
+  }
+}
+
+TEST_P(ParallelFor, TasksThrowWhereTheyAreFinished) {
+  Background bad([] { throw std::runtime_error("bad"); }), good([] {});
+  good.finish();
+  EXPECT_THROW(bad.finish(), std::runtime_error);
+}
+
+// Nobody who works alone would ever see another do the task.
+TEST_P(ParallelFor, WorkersTakeTasksWhileTheCallerDoesOtherThings) {
+  if (num_threads() == 1) GTEST_SKIP() << "one thread does all when it is finished";
+  std::atomic<bool> done{false};
+  const Background task([&] { done = true; });
+  while (!done) std::this_thread::yield();
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, testing::Values(1, 2, 3, 5));
