@@ -3,13 +3,11 @@
 import { spawnSync } from "node:child_process";
 import {
   accessSync,
-  closeSync,
   constants,
+  fstatSync,
   mkdirSync,
   mkdtempSync,
-  openSync,
   readFileSync,
-  readSync,
   readdirSync,
   rmSync,
   statSync,
@@ -23,7 +21,7 @@ import { hasExactByteProducts } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
-import { behindLinks, readBeside, readWhole, reasonOf, writeWhole } from "./files.js";
+import { behindLinks, readBeside, readPart, readWhole, reasonOf, standardInput, writeWhole } from "./files.js";
 import { mostThreads, startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
@@ -52,23 +50,8 @@ function write(descriptor: number, text: string): void {
 const host: RawHost = {
   readFile: (path, most) => attempt(() => readWhole(path === "-" ? 0 : path, most)),
   readBeside: (beside, name, most) => attempt(() => readBeside(beside, name, most)),
-  sizeOf: (path) => attempt(() => statSync(path).size),
-  readPart: (path, offset, count) =>
-    attempt(() => {
-      const descriptor = openSync(path, "r");
-      try {
-        const bytes = Buffer.alloc(count);
-        let done = 0;
-        while (done < count) {
-          const read = readSync(descriptor, bytes, done, count - done, offset + done);
-          if (read === 0) break;
-          done += read;
-        }
-        return bytes.subarray(0, done);
-      } finally {
-        closeSync(descriptor);
-      }
-    }),
+  sizeOf: (path) => attempt(() => (path === "-" ? fstatSync(standardInput()) : statSync(path)).size),
+  readPart: (path, offset, count) => attempt(() => readPart(path === "-" ? standardInput() : path, offset, count)),
   writeFile: (path, bytes) =>
     attempt(() => {
       writeWhole(path, bytes);

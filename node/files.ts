@@ -6,6 +6,7 @@ import {
   constants,
   fstatSync,
   lstatSync,
+  mkdtempSync,
   openSync,
   readSync,
   readdirSync,
@@ -15,7 +16,9 @@ import {
   rmSync,
   statSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { getSystemErrorMap } from "node:util";
 
@@ -65,6 +68,42 @@ function readAgain(descriptor: number, bytes: Uint8Array): number {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
     }
   }
+}
+
+// The bytes of a file, or of a descriptor, from `offset` on, fewer at its end.
+export function readPart(path: string | number, offset: number, count: number): Uint8Array {
+  const descriptor = typeof path === "number" ? path : openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(count);
+    let done = 0;
+    while (done < count) {
+      const read = readSync(descriptor, bytes, done, count - done, offset + done);
+      if (read === 0) break;
+      done += read;
+    }
+    return bytes.subarray(0, done);
+  } finally {
+    if (typeof path !== "number") closeSync(descriptor);
+  }
+}
+
+let copy: number | undefined;
+
+// A file without a name that holds all of the standard input, so that it is read by parts in any order. It is copied
+// when it is asked for first.
+export function standardInput(): number {
+  if (copy !== undefined) return copy;
+  const folder = mkdtempSync(join(tmpdir(), "qdq-"));
+  try {
+    copy = openSync(join(folder, "input"), "wx+");
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const bytes = Buffer.alloc(piece);
+  for (let count = readAgain(0, bytes); count > 0; count = readAgain(0, bytes)) {
+    for (let done = 0; done < count; ) done += writeSync(copy, bytes, done, count - done);
+  }
+  return copy;
 }
 
 // The file called `name` in the folder of the file `beside`. Throws for one that links keep elsewhere, and for what is

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/large_pages.h"
 #include "base/memory.h"
+#include "base/standard_input.h"
 
 namespace qdq {
 
@@ -60,6 +61,7 @@ class Disk final : public Files {
   }
 
   uint64_t size_of(const std::string& path) override {
+    if (path == "-") return StandardInput::get().size();
     if (is_folder(path)) fail(ErrorCode::kIo, "cannot read ", path, ": it is a folder, a file was wanted");
     std::error_code error;
     const auto size = fs::file_size(path, error);
@@ -68,6 +70,7 @@ class Disk final : public Files {
   }
 
   std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
+    if (path == "-") return StandardInput::get().read(offset, count);
     check_memory(count, "reading " + path);
     File file(std::fopen(path.c_str(), "rb"));
     if (!file || fseeko(file.get(), static_cast<off_t>(offset), SEEK_SET) != 0)
@@ -114,13 +117,19 @@ class Disk final : public Files {
   }
 
   std::vector<std::string> list(const std::string& folder) override {
-    std::error_code error;
     std::vector<std::string> names;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-      names.push_back(at->path().filename().string());
-    if (error) fail(ErrorCode::kIo, "cannot list ", folder, ": ", reason_of(error.value()));
+    for_each_name(folder, [&](std::string name) { names.push_back(std::move(name)); });
     return names;
   }
+
+  void for_each_name(const std::string& folder, const std::function<void(std::string)>& take) override {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+      take(at->path().filename().string());
+    if (error) fail(ErrorCode::kIo, "cannot list ", folder, ": ", reason_of(error.value()));
+  }
+
+  bool serves_threads() const override { return true; }
 
   bool is_folder(const std::string& path) override {
     std::error_code error;
@@ -163,6 +172,10 @@ std::vector<std::byte> Files::read_part(const std::string& path, uint64_t offset
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(offset, bytes.size())));
   if (bytes.size() > count) bytes.resize(static_cast<size_t>(count));
   return bytes;
+}
+
+void Files::for_each_name(const std::string& folder, const std::function<void(std::string)>& take) {
+  for (std::string& name : list(folder)) take(std::move(name));
 }
 
 bool Files::is_same(const std::string& a, const std::string& b) {

@@ -11,12 +11,12 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
 
 #include "base/disk_output.h"
+#include "base/scratch_file.h"
 #endif
 
 namespace qdq {
@@ -64,20 +64,6 @@ class DiskBlocks {
 DiskBlocks& disk_blocks() {
   static DiskBlocks* const instance = new DiskBlocks;  // tensors may outlive what the end of the process destroys
   return *instance;
-}
-
-std::string scratch_folder() {
-  const char* folder = std::getenv("TMPDIR");
-  return folder != nullptr && *folder != 0 ? folder : "/var/tmp";
-}
-
-int open_scratch(const std::string& folder) {
-  const int unnamed = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (unnamed >= 0) return unnamed;
-  std::string name = folder + "/qdq.XXXXXX";
-  const int named = mkstemp(name.data());
-  if (named >= 0) unlink(name.c_str());
-  return named;
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,7 +18,8 @@ class Files {
   // The bytes of a file, of the disk's "-" those of the standard input. Throws Error{kIo} with path and reason.
   virtual std::vector<std::byte> read(const std::string& path) = 0;
   // How many bytes a file has, and those from `offset` on, fewer where it ends. By default of all that read() gives.
-  // Throws Error{kIo}.
+  // The disk puts the standard input, which is not read otherwise then, into a file without a name (in $TMPDIR, else
+  // in /var/tmp) where it is a pipe. Throws Error{kIo}.
   virtual uint64_t size_of(const std::string& path);
   virtual std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count);
   // The bytes of a file that another file names: the one called `name`, "weights.data" or "data/weights.bin", in the
@@ -35,8 +37,12 @@ class Files {
   virtual void make_folder(const std::string& /*folder*/) {}
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
+  // Calls `take` with each of them; the disk's are not held at the same time. Throws Error{kIo} and what `take` throws.
+  virtual void for_each_name(const std::string& folder, const std::function<void(std::string)>& take);
   virtual bool is_folder(const std::string& path) = 0;
   virtual bool is_file(const std::string& path) = 0;
+  // Whether several threads may read files at the same time.
+  virtual bool serves_threads() const { return false; }
   // Whether both names mean one file. By default: whether they are the same but for "." and "..".
   virtual bool is_same(const std::string& a, const std::string& b);
 

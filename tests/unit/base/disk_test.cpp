@@ -220,6 +220,46 @@ TEST_F(DiskTest, EndsReadingWhatHasNoEnd) {
 }
 #endif
 
+#ifndef __EMSCRIPTEN__
+// In a process of its own, whose standard input is `path` from its second byte on, or a pipe with the same.
+bool standard_input_is_read(const std::string& path, bool is_pipe, const std::string& wanted) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int ends[2] = {open(path.c_str(), O_RDONLY), -1};
+    if (is_pipe && pipe(ends) != 0) _exit(1);
+    std::thread writer([&] {
+      if (!is_pipe) return;
+      for (size_t at = 1; at < wanted.size();)
+        if (const ssize_t wrote = write(ends[1], wanted.data() + at, wanted.size() - at); wrote > 0)
+          at += static_cast<size_t>(wrote);
+      close(ends[1]);
+    });
+    dup2(ends[0], STDIN_FILENO);
+    if (!is_pipe) lseek(STDIN_FILENO, 1, SEEK_SET);
+    const auto part = [&](uint64_t offset, uint64_t count) {
+      const std::vector<std::byte> bytes = disk().read_part("-", offset, count);
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    };
+    const bool is_right = disk().size_of("-") == wanted.size() - 1 &&
+                          part(wanted.size() - 11, 100) == wanted.substr(wanted.size() - 10) &&
+                          part(3, 300000) == wanted.substr(4, 300000) && part(wanted.size(), 1).empty();
+    writer.join();
+    _exit(is_right ? 0 : 1);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(DiskTest, ReadsTheStandardInputByParts) {
+  std::string text;
+  while (text.size() < 1000000) text += std::to_string(text.size());
+  disk().write(folder + "/input", bytes_of(text));
+  EXPECT_TRUE(standard_input_is_read(folder + "/input", false, text));
+  EXPECT_TRUE(standard_input_is_read(folder + "/input", true, text));
+}
+#endif
+
 TEST_F(DiskTest, ReadsBesideAFileOnlyWhatLiesInItsFolder) {
   const fs::path home = fs::path(folder) / "home";
   fs::create_directories(home / "data");
