@@ -1,6 +1,7 @@
 // SHA-256.
 #include "format/sha256.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -49,25 +50,40 @@ void mix(State& state, const unsigned char* block) {
 
 }  // namespace
 
-std::string sha256(std::span<const std::byte> bytes) {
-  State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  const size_t whole = bytes.size() / 64 * 64;
-  for (size_t i = 0; i < whole; i += 64) mix(state, data + i);
+void Sha256::add(std::span<const std::byte> bytes) {
+  const size_t held = static_cast<size_t>(size_ % rest_.size());
+  size_ += bytes.size();
+  if (held > 0) {
+    const size_t count = std::min(rest_.size() - held, bytes.size());
+    if (count > 0) std::memcpy(rest_.data() + held, bytes.data(), count);
+    bytes = bytes.subspan(count);
+    if (held + count < rest_.size()) return;
+    mix(state_, rest_.data());
+  }
+  for (; bytes.size() >= rest_.size(); bytes = bytes.subspan(rest_.size()))
+    mix(state_, reinterpret_cast<const unsigned char*>(bytes.data()));
+  if (!bytes.empty()) std::memcpy(rest_.data(), bytes.data(), bytes.size());
+}
 
-  std::array<unsigned char, 128> tail{};
-  const size_t rest = bytes.size() - whole;
-  if (rest > 0) std::memcpy(tail.data(), data + whole, rest);
-  tail[rest] = 0x80;
-  const size_t length = rest < 56 ? 64 : 128;
-  const uint64_t bits = static_cast<uint64_t>(bytes.size()) * 8;
-  for (size_t i = 0; i < 8; ++i) tail[length - 1 - i] = static_cast<unsigned char>(bits >> (8 * i));
-  for (size_t i = 0; i < length; i += 64) mix(state, tail.data() + i);
+std::string Sha256::finish() {
+  std::array<std::byte, 128> tail{};
+  const size_t rest = static_cast<size_t>(size_ % rest_.size());
+  const size_t length = (rest < 56 ? 64 : 128) - rest;
+  const uint64_t bits = size_ * 8;
+  tail[0] = std::byte{0x80};
+  for (size_t i = 0; i < 8; ++i) tail[length - 1 - i] = static_cast<std::byte>(bits >> (8 * i));
+  add(std::span(tail).first(length));
 
   std::string out;
-  for (const uint32_t word : state)
+  for (const uint32_t word : state_)
     for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(word >> shift) & 15];
   return out;
+}
+
+std::string sha256(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.add(bytes);
+  return hash.finish();
 }
 
 }  // namespace qdq::format

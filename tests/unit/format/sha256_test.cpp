@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 
 namespace qdq::format {
@@ -16,6 +18,19 @@ TEST(Sha256, KnownAnswers) {
   EXPECT_EQ(hash("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
   EXPECT_EQ(hash(std::string(1000000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Sha256, TakesBytesPieceByPiece) {
+  std::string text;
+  while (text.size() < 1000) text += static_cast<char>(text.size() * 7 % 251);
+  for (const size_t step : {1, 7, 63, 64, 65, 500}) {
+    for (const size_t size : {0, 1, 55, 56, 63, 64, 119, 128, 1000}) {
+      Sha256 pieces;
+      for (size_t at = 0; at < size; at += step)
+        pieces.add(std::as_bytes(std::span(text).subspan(at, std::min(step, size - at))));
+      EXPECT_EQ(pieces.finish(), hash(text.substr(0, size))) << step << " " << size;
+    }
+  }
 }
 
 }  // namespace
