@@ -538,10 +538,13 @@ val open_data_of(int program, const std::string& path, const std::string& prepro
 val describe_data(int data) {
   return guard([&] {
     const Data& opened = *held<const DataOfHost>(data, "data").data;
+    std::vector<std::string> files;
+    if (!opened.file_of(0).empty())
+      for (int64_t i = 0; i < opened.num_samples(); ++i) files.push_back(opened.file_of(i));
     return format::print_json(format::json_object({{"batches", opened.num_batches()},
                                                    {"samples", opened.num_samples()},
                                                    {"id", opened.id()},
-                                                   {"files", opened.files()},
+                                                   {"files", files},
                                                    {"folders", opened.folders()}}));
   });
 }
@@ -552,6 +555,13 @@ val data_batch(int data, double index) {
     QDQ_CHECK(index >= 0 && index < static_cast<double>(opened.num_batches()), kInvalidArgument, "there is no batch ",
               index, "; the data has ", opened.num_batches());
     return tensors_to(opened.batch(static_cast<int64_t>(index)));
+  });
+}
+
+val expect_batches(int data, double begin, double end) {
+  return guard([&] {
+    held<DataOfHost>(data, "data").data->expect(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+    return val::null();
   });
 }
 
@@ -691,6 +701,7 @@ EMSCRIPTEN_BINDINGS(qdq_quantize) {
   emscripten::function("openData", &open_data_of);
   emscripten::function("describeData", &describe_data);
   emscripten::function("dataBatch", &data_batch);
+  emscripten::function("expectBatches", &expect_batches);
   emscripten::function("dataLabels", &data_labels);
 }
 

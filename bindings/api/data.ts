@@ -102,8 +102,12 @@ export class Data extends Handle {
     return JSON.parse(unwrap(module().dataLabels(this.handle, path, classes.length > 0 ? classesPath : "")));
   }
 
-  /** All batches in order, each a list of the program's inputs. */
+  /**
+   * All batches in order, each a list of the program's inputs. With threads the images of the next batches are decoded
+   * while one is used.
+   */
   *[Symbol.iterator](): Generator<Tensor[]> {
+    unwrap(module().expectBatches(this.handle, 0, this.numBatches));
     for (let i = 0; i < this.numBatches; ++i) yield this.batch(i);
   }
 }
@@ -134,6 +138,7 @@ export class DataShard implements PartOfData {
   }
 
   *[Symbol.iterator](): Generator<Tensor[]> {
+    unwrap(module().expectBatches(this.#data.handle, this.#begin, this.#end));
     for (let i = this.#begin; i < this.#end; ++i) yield this.#data.batch(i);
   }
 }

@@ -196,6 +196,7 @@ export interface RawModule extends RawRunner {
   ): Answer<number>;
   describeData(data: number): Answer<string>;
   dataBatch(data: number, index: number): Answer<RawTensor[]>;
+  expectBatches(data: number, begin: number, end: number): Answer<null>;
   dataLabels(data: number, path: string, classes: string): Answer<string>;
 }
 

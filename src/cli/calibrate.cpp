@@ -47,6 +47,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const auto [begin, end] = batches_of_shard(data->num_batches(), k, shards.of);
   {
     Progress progress(host, "calibrating", end - begin, "batches");
+    data->expect(begin, end);
     for (int64_t i = begin; i < end; ++i) {
       prepared.run(data->batch(i));
       progress.advance();

@@ -117,6 +117,7 @@ void compare(const CompareOptions& options, Host& host) {
   LayerComparison comparison(reference.program, programs);
   {
     Progress progress(host, "comparing", data->num_batches(), "batches");
+    data->expect(0, data->num_batches());
     for (int64_t i = 0; i < data->num_batches(); ++i) {
       comparison.add(data->batch(i));
       progress.advance();

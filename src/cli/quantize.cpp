@@ -74,6 +74,7 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
   Evaluation evaluation(shown.program, converted, shown.labels);
   {
     Progress progress(host, "running both models", data.num_batches(), "batches");
+    data.expect(0, data.num_batches());
     for (int64_t i = 0; i < data.num_batches(); ++i) {
       evaluation.add(data.batch(i));
       progress.advance();
@@ -82,14 +83,14 @@ format::Json evaluation_of(const Shown& shown, const Program& converted, Host& h
   format::Json out = evaluation.report();
   for (const format::Json& warning : out.value("warnings", format::Json::array()))
     host.print_error(concat("qdq: warning: ", warning.get<std::string>(), "\n"));
-  const std::vector<std::string>& files = data.files();
   if (out.contains("predictions")) {
     for (format::Json& sample : out["predictions"]) {
-      const auto i = sample["sample"].get<size_t>();
-      sample["file"] = i < files.size() ? files[i] : concat("sample ", i);
-      if (i >= files.size()) continue;
-      const std::string path = shown.folder + "/" + files[i];
-      const format::Bytes picture = format::thumbnail(format::decode_image(host.files.read(path), path), kSide);
+      const auto i = sample["sample"].get<int64_t>();
+      const std::string file = data.file_of(i);
+      sample["file"] = file.empty() ? concat("sample ", i) : file;
+      if (file.empty()) continue;
+      const Tensor image = format::decode_image(data.read(file), shown.folder + "/" + file);
+      const format::Bytes picture = format::thumbnail(image, kSide);
       sample["image"] = "data:image/jpeg;base64," + format::base64(picture);
     }
   }
@@ -119,6 +120,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   const int64_t batches =
       std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));
   Progress progress(host, "comparing layers", batches, "batches");
+  data.expect(0, batches);
   for (int64_t i = 0; i < batches; ++i) {
     errors.add(data.batch(i));
     progress.advance();
@@ -129,6 +131,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
 
 void calibrate(Prepared& prepared, Data& data, Host& host) {
   Progress progress(host, "calibrating", data.num_batches(), "batches");
+  data.expect(0, data.num_batches());
   for (int64_t i = 0; i < data.num_batches(); ++i) {
     prepared.run(data.batch(i));
     progress.advance();

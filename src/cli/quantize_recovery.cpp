@@ -19,6 +19,7 @@ using format::Json;
 std::vector<Batch> all_batches(Data& data, Host& host) {
   std::vector<Batch> out;
   Progress progress(host, "reading", data.num_batches(), "batches");
+  data.expect(0, data.num_batches());
   for (int64_t i = 0; i < data.num_batches(); ++i) {
     out.push_back(data.batch(i));
     progress.advance();

@@ -170,6 +170,7 @@ void run(const RunOptions& options, Host& host) {
   std::vector<std::vector<Tensor>> parts;
   {
     Progress progress(host, "running", data->num_batches(), "batches");
+    data->expect(0, data->num_batches());
     for (int64_t i = 0; i < data->num_batches(); ++i) {
       const std::vector<Tensor> outputs = session.run(data->batch(i));
       parts.resize(outputs.size());

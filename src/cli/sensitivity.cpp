@@ -23,6 +23,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
   std::vector<Batch> batches;
   {
     Progress progress(host, "calibrating", data->num_batches(), "batches");
+    data->expect(0, data->num_batches());
     for (int64_t i = 0; i < data->num_batches(); ++i) {
       batches.push_back(data->batch(i));
       prepared.run(batches.back());

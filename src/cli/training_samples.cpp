@@ -26,6 +26,7 @@ TrainingSamples::TrainingSamples(Data& data, const std::vector<int64_t>& labels,
   if (!labels.empty()) labels_ = Tensor::of<int64_t>({data.num_samples()}, labels);
   std::vector<std::vector<Tensor>> parts;
   Progress progress(host, "reading", data.num_batches(), "batches");
+  data.expect(0, data.num_batches());
   for (int64_t i = 0; i < data.num_batches(); ++i) {
     const std::vector<Tensor> batch = data.batch(i);
     parts.resize(batch.size());

@@ -28,17 +28,22 @@ class Data {
   virtual int64_t num_samples() const = 0;
   // One tensor for each input of the program. Throws what reading and decoding throw.
   virtual std::vector<Tensor> batch(int64_t index) = 0;
+  // Says that the batches from `begin` to `end` will be asked for in their order. While one of them is used the images
+  // of the next are decoded on the other threads of set_num_threads: at most as many as two batches or twice the
+  // threads need, and as 256 MB of inputs are. Batches and errors come as without; arrays are read when they are asked
+  // for.
+  virtual void expect(int64_t /*begin*/, int64_t /*end*/) {}
   // A SHA-256 that tells the samples from others, wherever they lie: of images their names and the preprocessing, of
   // arrays the size of their file and its first and last 4096 bytes (where an .npz has the checksums of all), and the
   // preprocessing.
   virtual std::string id() const = 0;
   // The index that a sample would have without the limit.
   virtual int64_t place_of(int64_t sample) const { return sample; }
-  // The files behind the samples, relative to the folder; empty for arrays.
-  virtual const std::vector<std::string>& files() const = 0;
+  // The file behind a sample, relative to the folder; empty for arrays.
+  virtual std::string file_of(int64_t /*sample*/) const { return {}; }
   // The subfolders that hold images, in the order of their names, those that the limit emptied included.
   virtual const std::vector<std::string>& folders() const = 0;
-  // The bytes of a file beside the samples, named as files() are. Throws Error{kInvalidArgument} where there are none.
+  // The bytes of a file beside the samples, named as file_of() names them. Throws Error{kInvalidArgument} for arrays.
   virtual std::vector<std::byte> read(const std::string& name) const {
     fail(ErrorCode::kInvalidArgument, "the data has no file ", name, "; it is made of arrays");
   }
@@ -47,15 +52,18 @@ class Data {
 // Opens one of
 //   an .npz: arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>;
 //   an .npy: the array of the only input;
-//   a folder of images, decoded batch by batch in the order of the bytes of their names (FOLDER/FILE);
-//   a .tar of images, in the order of the bytes of their names too;
-//   "-": an .npz or an .npy that the files give under that name, the disk on its standard input.
-// All is read batch by batch, but for arrays that are compressed or in Fortran order. With options.preprocess an array
-// holds images as well: uint8 pixels [N, H, W, 3], [N, H, W, 1] or [N, H, W].
+//   a folder of images, in it or in folders in it, decoded batch by batch in the order of the bytes of their names
+//   (FOLDER/FILE);
+//   a .tar of images, or a folder of such archives and no images, in the order of the bytes of their names
+//   (ARCHIVE/MEMBER) too;
+//   "-": an .npz or an .npy that the files give by parts under that name, the disk from its standard input.
+// All is read batch by batch, but for arrays that are compressed or in Fortran order; of images the names are held, in
+// 6 to 20 bytes each. With options.preprocess an array holds images as well: uint8 pixels [N, H, W, 3], [N, H, W, 1] or
+// [N, H, W].
 // An array of its input's rank holds samples along the first axis, which is cut into batches of the program's own size,
 // or of batch_size where that is open. An array with one axis more holds batches along it. A limit takes images from
-// all folders in turn: the first of each, folders in the order of their names, then the second of each, and so on; the
-// images taken keep the order of their names.
+// all folders, or archives, in turn: the first of each, folders in the order of their names, then the second of each,
+// and so on; the images taken keep the order of their names.
 // Throws Error{kInvalidArgument} if the data does not fit the program's inputs. `files` must outlive the data.
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options = {},
                                 Files& files = disk());

@@ -74,13 +74,15 @@ std::vector<CsvLine> read_csv(std::string_view text, const std::string& path, co
   return lines;
 }
 
-std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const std::vector<std::string>& files,
-                                     const std::string& path) {
+bool has_files(const Data& data) { return !data.file_of(0).empty(); }
+
+std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const Data& data, const std::string& path) {
   std::unordered_map<std::string_view, int64_t> by_file;
   for (const CsvLine& line : lines)
     for (const std::string& file : line.files) by_file.emplace(file, line.label);
   std::vector<int64_t> labels;
-  for (const std::string& file : files) {
+  for (int64_t i = 0; i < data.num_samples(); ++i) {
+    const std::string file = data.file_of(i);
     auto found = by_file.find(file);
     if (found == by_file.end()) found = by_file.find(std::string_view(file).substr(file.rfind('/') + 1));
     QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
@@ -123,12 +125,13 @@ std::unordered_map<std::string_view, int64_t> classes_of_folders(const std::vect
 }
 
 std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
-  QDQ_CHECK(!data.files().empty(), kInvalidArgument,
+  QDQ_CHECK(has_files(data), kInvalidArgument,
             "labels from folders need a folder of images; arrays take an .npy, .npz or .csv of labels");
   std::vector<int64_t> labels;
   std::unordered_map<std::string_view, int64_t> by_folder;
   if (!data.folders().empty()) by_folder = classes_of_folders(data.folders(), classes);
-  for (const std::string& file : data.files()) {
+  for (int64_t i = 0; i < data.num_samples(); ++i) {
+    const std::string file = data.file_of(i);
     const auto found = by_folder.find(front_of(file));
     QDQ_CHECK(found != by_folder.end(), kInvalidArgument, file,
               " lies in no folder that would be its class; wanted CLASS/", file);
@@ -139,10 +142,11 @@ std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
 
 // Those of WebDataset: a member KEY.cls with the number of the class beside KEY.jpg.
 std::vector<int64_t> labels_of_members(const Data& data) {
-  QDQ_CHECK(!data.files().empty(), kInvalidArgument,
+  QDQ_CHECK(has_files(data), kInvalidArgument,
             "labels from .cls files need a .tar or a folder of images; arrays take an .npy, .npz or .csv of labels");
   std::vector<int64_t> labels;
-  for (const std::string& file : data.files()) {
+  for (int64_t i = 0; i < data.num_samples(); ++i) {
+    const std::string file = data.file_of(i);
     const std::string name = file.substr(0, file.rfind('.')) + ".cls";
     const format::Bytes bytes = data.read(name);
     std::string_view text = format::text_of(bytes);
@@ -176,14 +180,14 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
 
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& disk) {
   std::vector<int64_t> labels;
-  const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && !data.files().empty());
+  const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && has_files(data));
   if (path == "folders") {
     labels = labels_of_folders(data, classes);
   } else if (path == "cls") {
     labels = labels_of_members(data);
   } else if (const auto bytes = disk.read(path); ends_with(path, ".csv")) {
     const auto lines = read_csv(format::text_of(bytes), path, classes);
-    if (by_file) labels = labels_of_files(lines, data.files(), path);
+    if (by_file) labels = labels_of_files(lines, data, path);
     else
       for (const CsvLine& line : lines) labels.push_back(line.label);
   } else if (ends_with(path, ".npz")) {
@@ -209,7 +213,7 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   }
   for (size_t i = 0; i < labels.size(); ++i)
     QDQ_CHECK(labels[i] >= 0 && (!classes.count || labels[i] < *classes.count), kInvalidArgument, "the label of ",
-              i < data.files().size() ? data.files()[i] : concat("sample ", i), " is ", labels[i],
+              has_files(data) ? data.file_of(static_cast<int64_t>(i)) : concat("sample ", i), " is ", labels[i],
               classes.count ? concat("; the model has classes 0 to ", *classes.count - 1)
                             : std::string("; classes are counted from 0"));
   return labels;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <thread>
+
 #include "base/parallel.h"
 #include "format/npz.h"
 #include "unit/format/expect_error.h"
@@ -36,6 +39,12 @@ std::string bmp() {
   std::string out("BM\x3e\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\x08\0\0\0", 38);
   out += std::string(16, '\0') + std::string("\0\0\xff\xff\0\0\0\0", 8);
   return out;
+}
+
+std::vector<std::string> files_of(const Data& data) {
+  std::vector<std::string> files;
+  for (int64_t i = 0; i < data.num_samples(); ++i) files.push_back(data.file_of(i));
+  return files;
 }
 
 struct DataTest : Test {
@@ -134,7 +143,7 @@ TEST_F(DataTest, DecodesImagesBatchByBatch) {
   files.add("img/notes.txt", "");
   files.add("how.json", R"({"scale": 1})");
   const auto data = open("img", image_program(), {"how.json", 2, 0});
-  EXPECT_EQ(data->files(), (std::vector<std::string>{"a.BMP", "b.bmp", "inner/c.bmp"}));
+  EXPECT_EQ(files_of(*data), (std::vector<std::string>{"a.BMP", "b.bmp", "inner/c.bmp"}));
   EXPECT_EQ(data->num_batches(), 2);
   EXPECT_EQ(files.reads["img/a.BMP"], 0);
   const Tensor batch = data->batch(0)[0];
@@ -161,6 +170,114 @@ TEST_F(DataTest, DecodesWithAnyNumberOfThreads) {
   files.add("img/5.bmp", "no picture");
   EXPECT_NE(refusal("img", image_program(), {"how.json", 9, 0}).find("img/5.bmp"), std::string::npos);
   set_num_threads(1);
+}
+
+// The files of a disk, which any thread may read.
+struct SharedFiles : MemoryFiles {
+  std::vector<std::byte> read(const std::string& path) override {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return MemoryFiles::read(path);
+  }
+  bool serves_threads() const override { return is_shared; }
+  std::mutex mutex;
+  bool is_shared = true;
+};
+
+struct DataAheadTest : DataTest {
+  // `count` images, the red of the second pixel of each its number.
+  void add_images(SharedFiles& to, int count) {
+    for (int i = 0; i < count; ++i) {
+      std::string image = bmp();
+      image[54] = static_cast<char>(i);
+      to.add(concat("img/", 10 + i, ".bmp"), image);
+    }
+    to.add("how.json", R"({"scale": 1})");
+  }
+  void TearDown() override { set_num_threads(1); }
+};
+
+TEST_F(DataAheadTest, BatchesAreTheSameHoweverTheyAreAskedFor) {
+  for (const bool is_shared : {true, false}) {
+    SharedFiles shared;
+    shared.is_shared = is_shared;
+    add_images(shared, 50);
+    for (const int threads : {1, 2, 4}) {
+      set_num_threads(threads);
+      const auto data = open_data("img", image_program(), {"how.json", 3, 0}, shared);
+      const auto expect_batch = [&](int64_t index) {
+        const Tensor batch = data->batch(index)[0];
+        for (int64_t k = 0; k < batch.size(0); ++k)
+          ASSERT_EQ(batch.span<float>()[static_cast<size_t>(k * 6 + 4)], static_cast<float>(3 * index + k));
+      };
+      data->expect(2, 12);
+      for (int64_t i = 2; i < 12; ++i) expect_batch(i);
+      for (const int64_t i : {16, 0, 2, 3, 3, 9, 10, 11, 12, 1}) expect_batch(i);
+      data->expect(0, 17);
+      for (int64_t i = 0; i < 5; ++i) expect_batch(i);  // and leaves others undone
+    }
+  }
+}
+
+TEST_F(DataAheadTest, OnlyWhatIsExpectedIsReadAhead) {
+  SharedFiles shared;
+  add_images(shared, 50);
+  set_num_threads(3);
+  const auto data = open_data("img", image_program(), {"how.json", 5, 0}, shared);
+  data->batch(0);
+  EXPECT_EQ(shared.reads.size(), 6U);  // and how.json
+  data->expect(2, 4);
+  data->batch(2);
+  data->batch(3);
+  EXPECT_EQ(shared.reads.size(), 16U);
+  EXPECT_EQ(shared.reads["img/30.bmp"], 0);
+  // Two batches of five.
+  data->expect(0, 10);
+  shared.is_shared = false;  // so that all are read when they are offered
+  shared.reads.clear();
+  data->batch(0);
+  EXPECT_EQ(shared.reads.size(), 15U);
+}
+
+// Hangs where nobody else does it.
+TEST_F(DataAheadTest, OtherThreadsDecodeWhileABatchIsUsed) {
+  SharedFiles shared;
+  add_images(shared, 50);
+  set_num_threads(2);
+  if (num_threads() == 1) GTEST_SKIP() << "this build has no threads";
+  const auto data = open_data("img", image_program(), {"how.json", 5, 0}, shared);
+  data->expect(0, 10);
+  data->batch(0);
+  const auto num_read = [&] {
+    const std::lock_guard<std::mutex> lock(shared.mutex);
+    return shared.reads.size();
+  };
+  while (num_read() < 16) std::this_thread::yield();  // how.json, this batch and two more
+}
+
+TEST_F(DataAheadTest, ErrorsComeInTheirOrder) {
+  for (const bool is_shared : {true, false}) {
+    SharedFiles shared;
+    shared.is_shared = is_shared;
+    add_images(shared, 20);
+    shared.add("img/15.bmp", "no picture");
+    shared.add("img/16.bmp", "no picture either");
+    for (const int threads : {1, 4}) {
+      set_num_threads(threads);
+      const auto data = open_data("img", image_program(), {"how.json", 4, 0}, shared);
+      shared.contents.erase("img/17.bmp");
+      data->expect(0, 5);
+      EXPECT_EQ(data->batch(0)[0].size(0), 4);
+      expect_error(ErrorCode::kBadFile, "img/15.bmp", [&] { data->batch(1); });
+      expect_error(ErrorCode::kBadFile, "img/15.bmp", [&] { data->batch(1); });
+      EXPECT_EQ(data->batch(2)[0].size(0), 4);
+      shared.add("img/15.bmp", bmp());
+      shared.add("img/16.bmp", bmp());
+      expect_error(ErrorCode::kIo, "img/17.bmp", [&] { data->batch(1); });
+      add_images(shared, 20);
+      shared.add("img/15.bmp", "no picture");
+      shared.add("img/16.bmp", "no picture either");
+    }
+  }
 }
 
 TEST_F(DataTest, RefusesImagesWithoutPreprocessOrOfAnotherSize) {
@@ -197,7 +314,7 @@ TEST_F(DataTest, ReadsShardsOfImagesWithTheirClasses) {
                              tar_member("a.cls", "0") + tar_member("a.json", "{}") + std::string(1024, '\0'));
   const DataOptions options{"how.json", 2, 0};
   const auto shard = open("shard.tar", image_program(), options), folder = open("img", image_program(), options);
-  EXPECT_EQ(shard->files(), (std::vector<std::string>{"a.bmp", "b.bmp"}));
+  EXPECT_EQ(files_of(*shard), (std::vector<std::string>{"a.bmp", "b.bmp"}));
   EXPECT_TRUE(bitwise_equal(shard->batch(0)[0], folder->batch(0)[0]));
   Classes classes;
   EXPECT_EQ(read_labels("cls", *shard, classes, files), (std::vector<int64_t>{0, 2}));
@@ -209,6 +326,25 @@ TEST_F(DataTest, ReadsShardsOfImagesWithTheirClasses) {
   EXPECT_NE(refusal("text.tar", image_program(), options).find("no tar"), std::string::npos);
   EXPECT_NE(refusal_of_labels("cls", *open("bad.tar", image_program(), options), classes).find("wanted the number"),
             std::string::npos);
+}
+
+TEST_F(DataTest, ReadsFoldersOfShards) {
+  files.add("how.json", R"({"scale": 1})");
+  files.add("shards/1.tar", tar_member("b.bmp", bmp()) + tar_member("b.cls", "2") + tar_member("c.bmp", "old") +
+                                tar_member("c.bmp", bmp()) + tar_member("c.cls", "3") + std::string(1024, '\0'));
+  files.add("shards/0.tar", tar_member("d.bmp", bmp()) + tar_member("d.cls", "4") + std::string(1024, '\0'));
+  files.add("shards/0.index", "");
+  const auto shards = open("shards", image_program(), {"how.json", 16, 0});
+  EXPECT_EQ(files_of(*shards), (std::vector<std::string>{"0.tar/d.bmp", "1.tar/b.bmp", "1.tar/c.bmp"}));
+  EXPECT_EQ(shards->batch(0)[0].size(0), 3);
+  Classes classes;
+  EXPECT_EQ(read_labels("cls", *shards, classes, files), (std::vector<int64_t>{4, 2, 3}));
+  EXPECT_NE(refusal_of_labels("folders", *shards, classes).find("0.tar/d.bmp lies in no folder"), std::string::npos);
+  EXPECT_EQ(files_of(*open("shards", image_program(), {"how.json", 16, 2})),
+            (std::vector<std::string>{"0.tar/d.bmp", "1.tar/b.bmp"}));
+  // An archive beside images is none of them.
+  files.add("shards/a.bmp", bmp());
+  EXPECT_EQ(files_of(*open("shards", image_program(), {"how.json", 16, 0})), (std::vector<std::string>{"a.bmp"}));
 }
 
 TEST_F(DataTest, TakesPixelsInArraysForImages) {
@@ -313,7 +449,7 @@ TEST_F(DataTest, TakesFoldersForClasses) {
     files.add(name, bmp());
   files.add("how.json", "{}");
   const auto images = open("img", image_program(), {"how.json", 2, 0});
-  EXPECT_EQ(images->files(), (std::vector<std::string>{"cat-like/1.bmp", "cat/1.bmp", "dog/1.bmp", "dog/2.bmp"}));
+  EXPECT_EQ(files_of(*images), (std::vector<std::string>{"cat-like/1.bmp", "cat/1.bmp", "dog/1.bmp", "dog/2.bmp"}));
   // As torchvision's ImageFolder: the order of the folders' names, not that of the paths.
   Classes three{3, {}};
   EXPECT_EQ(read_labels("folders", *images, three, files), (std::vector<int64_t>{1, 0, 2, 2}));
@@ -356,7 +492,7 @@ TEST_F(DataTest, ALimitTakesAsManyImagesOfEachFolderAsCanBe) {
       {6, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp"}},
       {9, {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b-c/1.bmp", "b/1.bmp", "b/2.bmp", "b/3.bmp"}}};
   for (const auto& [limit, names] : wanted)
-    EXPECT_EQ(open("img", image_program(), {"how.json", 4, limit})->files(), names) << limit;
+    EXPECT_EQ(files_of(*open("img", image_program(), {"how.json", 4, limit})), names) << limit;
   // A list of labels is that of all images.
   Classes unknown;
   EXPECT_EQ(read_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown, files),

@@ -1,0 +1,38 @@
+// What the kinds of data have in common.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/data.h"
+#include "format/image.h"
+#include "format/source.h"
+
+namespace qdq {
+
+struct Input {
+  std::string name;
+  const TensorMeta* meta;
+};
+
+std::string names_of(const std::vector<Input>& inputs);
+
+// How images become inputs, and the JSON that says so.
+struct ReadPreprocess {
+  format::Preprocess how;
+  std::string text;
+};
+ReadPreprocess read_preprocess(const std::string& path, Files& files);
+
+// Arrays in the bytes of an .npz or an .npy. `path` names them in errors.
+std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> source, bool is_npz,
+                                  const std::vector<Input>& inputs, const DataOptions& options, const std::string& path,
+                                  Files& files);
+
+// Images in a folder or a .tar.
+std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Input>& inputs, const DataOptions& options,
+                                  Files& files);
+
+}  // namespace qdq
