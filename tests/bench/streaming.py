@@ -1,6 +1,6 @@
 """What a sample costs `qdq calibrate` and how much memory it takes, of few samples and of many.
 
-  python3 tests/bench/streaming.py [--samples 1000 10000] [--rounds 3] [--names 1000000] [--qdq "./dev qdq"]
+  python3 tests/bench/streaming.py [--samples 1000 10000] [--rounds 3] [--only KIND] [--names 1000000] [--qdq PROGRAM]
 
 Makes 40x40 pictures for the model of examples/shapes in build/streaming: a folder of folders, a .tar, a folder of .tar,
 an .npy of pixels, and that as a pipe. Rounds go through all kinds and sizes in turn; the table has medians of the
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "streaming"
 SHAPES = ROOT / "examples" / "shapes"
 SIDE = 40
+KINDS = ["folder{}", "images{}.tar", "shards{}", "pixels{}.npy", "| pixels{}.npy"]
 
 
 def png(seed):
@@ -94,8 +95,8 @@ def calibrate(program, data, *words):
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def cost(program, samples, rounds):
-    kinds = ["folder{}", "images{}.tar", "shards{}", "pixels{}.npy", "| pixels{}.npy"]
+def cost(program, samples, rounds, only):
+    kinds = [kind for kind in KINDS if only in kind]
     for count in samples:
         in_another_process(make, count)
     found = {}
@@ -137,6 +138,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, nargs="+", default=[1000, 10000])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="the kinds with this word: folder, tar, shards, npy")
     parser.add_argument("--names", type=int, default=0)
     parser.add_argument("--qdq", default=f"{ROOT}/dev qdq", help="the program")
     options = parser.parse_args()
@@ -144,7 +146,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    cost(program, options.samples, options.rounds)
+    cost(program, options.samples, options.rounds, options.only)
     if options.names:
         names(program, options.names)
     shutil.rmtree(WORK)
