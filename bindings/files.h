@@ -3,6 +3,7 @@
 
 #include <emscripten/val.h>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,14 +35,30 @@ class JavaScriptFiles final : public Files {
     return static_cast<uint64_t>(answer.as<double>());
   }
   std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
+    check_memory(count, "a part of a file");
+    std::vector<std::byte> bytes(static_cast<size_t>(count));
     const emscripten::val answer =
-        host_.call<emscripten::val>("readPart", path, static_cast<double>(offset), static_cast<double>(count));
+        host_.call<emscripten::val>("readInto", path, static_cast<double>(offset), view_of(bytes));
     refuse(answer, "cannot read ", path);
-    return bytes_from(answer);
+    bytes.resize(static_cast<size_t>(answer.as<double>()));
+    return bytes;
   }
-  void write(const std::string& path, std::span<const std::byte> bytes) override {
-    const auto reason = host_.call<std::string>("writeFile", path, bytes_to(bytes));
-    if (!reason.empty()) fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
+  std::optional<std::string> path_beside(const std::string& beside, const std::string& name) override {
+    const emscripten::val answer = host_.call<emscripten::val>("pathBeside", beside, name);
+    refuse(answer, "cannot read ", name);
+    return answer["path"].as<std::string>();
+  }
+  void write(const std::string& path, std::span<const std::byte> bytes) override { write_parts(path, {&bytes, 1}); }
+  void write_parts(const std::string& path, std::span<const std::span<const std::byte>> parts) override {
+    const emscripten::val output = host_.call<emscripten::val>("openOutput", path);
+    refuse(output, "cannot write ", path);
+    const auto done = [&](const std::string& reason) {
+      if (reason.empty()) return;
+      output.call<void>("abandon");
+      fail(ErrorCode::kIo, "cannot write ", path, ": ", reason);
+    };
+    for (const std::span<const std::byte> part : parts) done(output.call<std::string>("append", view_of(part)));
+    done(output.call<std::string>("finish"));
   }
   std::string why_not_written(const std::string& folder) override {
     return host_.call<std::string>("whyNotWritten", folder);

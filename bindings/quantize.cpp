@@ -31,6 +31,7 @@
 #include "report/layer_comparison.h"
 #include "report/observers_report.h"
 #include "report/quantization_report.h"
+#include "source.h"
 
 namespace qdq {
 
@@ -271,8 +272,8 @@ RecipeExtensions extensions_of(const val& callbacks) {
 
 // The functions that JavaScript calls.
 
-// `files`, an object of byte arrays by name, or undefined, holds what an ONNX model keeps in other files.
-val load_either(const val& bytes, const val& files, const val& fixed) {
+// `files`, an object of files by name, or undefined, holds what an ONNX model keeps in other files.
+val load_either(const val& file, const val& files, const val& fixed) {
   return guard([&] {
     std::map<std::string, std::shared_ptr<const format::ByteSource>> beside;
     const auto external = [&](const std::string& location) {
@@ -280,7 +281,7 @@ val load_either(const val& bytes, const val& files, const val& fixed) {
       if (known != beside.end()) return known->second;
       QDQ_CHECK(files.call<bool>("hasOwnProperty", location), kUnsupported, "the ONNX model keeps tensors in the file ",
                 location, "; give its bytes too: loadOnnx(bytes, { \"", location, "\": data })");
-      return beside[location] = std::make_shared<format::MemorySource>(format::ByteData(bytes_from(files[location])));
+      return beside[location] = source_from(files[location]);
     };
     OnnxFixed values;
     for (const auto& name : emscripten::vecFromJSArray<std::string>(val::global("Object").call<val>("keys", fixed))) {
@@ -289,7 +290,7 @@ val load_either(const val& bytes, const val& files, const val& fixed) {
         for (const double size : emscripten::vecFromJSArray<double>(fixed[name]))
           values.shapes[name].push_back(static_cast<int64_t>(size));
     }
-    return keep(load_program(bytes_from(bytes), files.isUndefined() ? format::OnnxExternalData() : external, values));
+    return keep(load_program(source_from(file), files.isUndefined() ? format::OnnxExternalData() : external, values));
   });
 }
 

@@ -8,12 +8,12 @@
 #include "base/readable.h"
 #include "base/parallel.h"
 #include "border.h"
-#include "bytes.h"
 #include "report/graph_report.h"
 #include "format/json.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "op/custom.h"
+#include "source.h"
 #include "tensor/strings.h"
 
 namespace qdq {
@@ -139,8 +139,9 @@ Tensor tensor_from(const val& raw) {
   if (dtype == DType::kString) return string_tensor(shape, emscripten::vecFromJSArray<std::string>(raw["texts"]));
   const Tensor tensor = Tensor::empty(shape, dtype);
   const val bytes = raw["bytes"];
-  QDQ_CHECK(bytes["length"].as<size_t>() == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape),
-            " needs ", tensor.nbytes(), " bytes, found ", bytes["length"].as<size_t>());
+  const auto length = static_cast<uint64_t>(bytes["length"].as<double>());
+  QDQ_CHECK(length == tensor.nbytes(), kInvalidArgument, "a tensor of shape ", to_string(shape), " needs ",
+            tensor.nbytes(), " bytes, found ", length);
   val(emscripten::typed_memory_view(tensor.nbytes(), reinterpret_cast<uint8_t*>(tensor.raw())))
       .call<void>("set", bytes);
   return tensor;
@@ -177,8 +178,19 @@ val tensors_to(const std::vector<Tensor>& tensors) {
 
 namespace {
 
-val load(const val& bytes) {
-  return guard([&] { return keep(load_pt2(bytes_from(bytes))); });
+val load(const val& file) {
+  return guard([&] { return keep(load_pt2(source_from(file))); });
+}
+
+val hold_file() {
+  return guard([&] { return keep(std::make_shared<format::HeldSource>()); });
+}
+
+val append_to_file(int file, const val& bytes) {
+  return guard([&] {
+    held<HeldFile>(file, "a file")->append(bytes_from(bytes));
+    return val::null();
+  });
 }
 
 val describe_program(int program) {
@@ -307,6 +319,8 @@ val capabilities() {
 
 EMSCRIPTEN_BINDINGS(qdq_run) {
   emscripten::function("loadPt2", &load);
+  emscripten::function("holdFile", &hold_file);
+  emscripten::function("appendToFile", &append_to_file);
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("lower", &lower_program);
   emscripten::function("runSession", &run_session);

@@ -4,7 +4,11 @@ import { answerAsync } from "../bindings/api/async-work.js";
 import { whole } from "../bindings/api/module.js";
 import { door } from "./door.js";
 
-whole.open(door, () => import("../bindings/wasm/qdq-threads.js"));
+whole.open(
+  door,
+  () => import("../bindings/wasm/qdq-threads.js"),
+  () => import("../bindings/wasm/qdq-memory64.js"),
+);
 
 // One after the other: a load is not done when its call returns.
 let last: Promise<unknown> = Promise.resolve();

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
 import type {
+  AsyncModel,
   AsyncQuantizeOptions,
   AsyncSession,
   AsyncSessionOptions,
@@ -11,7 +12,7 @@ import type {
 import { wasmUrl } from "../bindings/wasm/qdq.js";
 
 export { AsyncSession } from "../bindings/api/async.js";
-export type { Abortable, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
+export type { Abortable, AsyncModel, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
 export { QdqError } from "../bindings/api/error.js";
 export type { ErrorCode } from "../bindings/api/error.js";
 export { tensor } from "../bindings/api/tensor.js";
@@ -42,14 +43,12 @@ const start: StartAsyncWorker = (onMessage, onError) => {
  * middle.
  * A program ends though sessions are open; dispose() ends a worker before. Throws what loadPt2 and lower throw.
  */
-export const openSession = (
-  model: Uint8Array | ArrayBuffer,
-  options: AsyncSessionOptions = {},
-): Promise<AsyncSession> => openSessionIn(start, model, options);
+export const openSession = (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncSession> =>
+  openSessionIn(start, model, options);
 
 /**
  * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,
  * convertPt2e and saveOnnx throw; after an abort the signal's reason.
  */
-export const quantizeModel = (model: Uint8Array | ArrayBuffer, options: AsyncQuantizeOptions): Promise<Uint8Array> =>
+export const quantizeModel = (model: AsyncModel, options: AsyncQuantizeOptions): Promise<Uint8Array> =>
   quantizeModelIn(start, model, options);

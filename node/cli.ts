@@ -17,11 +17,12 @@ import {
 import { constants as osConstants, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { hasExactByteProducts } from "../bindings/api/engine.js";
+import { hasExactByteProducts, hasMemory64, mostOf32Bits } from "../bindings/api/engine.js";
 import { instantiateWithThreads } from "../bindings/api/instantiate.js";
 import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
-import { behindLinks, readBeside, readPart, readWhole, reasonOf, standardInput, writeWhole } from "./files.js";
+import { bytesNamed, largeModel, memoryAllowed } from "./job.js";
+import { Output, behindLinks, pathBeside, readBeside, readInto, readWhole, reasonOf, standardInput } from "./files.js";
 import { mostThreads, startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
@@ -50,13 +51,10 @@ function write(descriptor: number, text: string): void {
 const host: RawHost = {
   readFile: (path, most) => attempt(() => readWhole(path === "-" ? 0 : path, most)),
   readBeside: (beside, name, most) => attempt(() => readBeside(beside, name, most)),
+  pathBeside: (beside, name) => attempt(() => ({ path: pathBeside(beside, name) })),
   sizeOf: (path) => attempt(() => (path === "-" ? fstatSync(standardInput()) : statSync(path)).size),
-  readPart: (path, offset, count) => attempt(() => readPart(path === "-" ? standardInput() : path, offset, count)),
-  writeFile: (path, bytes) =>
-    attempt(() => {
-      writeWhole(path, bytes);
-      return "";
-    }),
+  readInto: (path, offset, out) => attempt(() => readInto(path === "-" ? standardInput() : path, offset, out)),
+  openOutput: (path) => attempt(() => new Output(path)),
   whyNotWritten: (folder) =>
     attempt(() => {
       accessSync(folder || ".", constants.W_OK | constants.X_OK);
@@ -109,11 +107,27 @@ const host: RawHost = {
 const wanted = Number(/(?:^|\0)--threads[=\0](\d+)(?:\0|$)/.exec(process.argv.slice(2).join("\0"))?.[1] ?? 1);
 const threads = Math.min(Math.max(wanted, 1), mostThreads);
 
+// The module that the job needs: with 64-bit memory, where there is such, for files or a limit beyond what the other
+// has room for.
+async function moduleFor(words: readonly string[]) {
+  const isAllowed = memoryAllowed(words) > mostOf32Bits;
+  if (isAllowed || bytesNamed(words) >= largeModel) {
+    const has = hasMemory64();
+    const { default: create, wasmUrl: file, workerUrl: worker } = await import("../bindings/wasm/qdq-cli-memory64.js");
+    if (has && create && file && worker) return { create, file, worker };
+    const reason = has ? "this package was built without the module for it" : "Node 24 has it, this Node has not";
+    if (isAllowed)
+      write(2, `qdq: warning: --max-memory is above 4 GB, which needs 64-bit memory; ${reason}, so 4 GB are all\n`);
+  }
+  return { create: createQdqCli, file: hasExactByteProducts() ? relaxedWasmUrl : wasmUrl, worker: workerUrl };
+}
+
 async function run(): Promise<number> {
-  const file = hasExactByteProducts() ? relaxedWasmUrl : wasmUrl;
+  const words = process.argv.slice(2);
+  const { create, file, worker } = await moduleFor(words);
   const compiled = await WebAssembly.compile(readFileSync(fileURLToPath(file)));
-  const module = await instantiateWithThreads(createQdqCli, compiled, threads, workerUrl, startWorker);
-  return module.runCli(process.argv.slice(2), host);
+  const module = await instantiateWithThreads(create, compiled, threads, worker, startWorker);
+  return module.runCli(words, host);
 }
 
 run().then(

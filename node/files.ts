@@ -15,12 +15,12 @@ import {
   renameSync,
   rmSync,
   statSync,
-  writeFileSync,
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { getSystemErrorMap } from "node:util";
+import type { RawOutput } from "../bindings/wasm/qdq.js";
 
 // What the system says comes without its number and the call that it answered.
 export function reasonOf(error: unknown): string {
@@ -30,6 +30,8 @@ export function reasonOf(error: unknown): string {
 }
 
 const piece = 1 << 20;
+// The system reads and writes less than two gigabytes with one call.
+const mostAtOnce = 2 ** 30;
 
 // All bytes of a file, or of a descriptor, which may be a pipe or a device. Throws if there are more than `most`.
 export function readWhole(path: string | number, most: number): Uint8Array {
@@ -47,7 +49,7 @@ export function readWhole(path: string | number, most: number): Uint8Array {
         check(done);
         bytes = Buffer.concat([bytes], Math.max(2 * done, piece));
       }
-      const count = readAgain(descriptor, bytes.subarray(done, done + 2 ** 30));
+      const count = readAgain(descriptor, bytes.subarray(done, done + mostAtOnce));
       if (count === 0) return bytes.subarray(0, done);
       done += count;
     }
@@ -70,18 +72,17 @@ function readAgain(descriptor: number, bytes: Uint8Array): number {
   }
 }
 
-// The bytes of a file, or of a descriptor, from `offset` on, fewer at its end.
-export function readPart(path: string | number, offset: number, count: number): Uint8Array {
+// Fills `out` from the byte `offset` of a file or a descriptor on, and returns how many bytes there were.
+export function readInto(path: string | number, offset: number, out: Uint8Array): number {
   const descriptor = typeof path === "number" ? path : openSync(path, "r");
   try {
-    const bytes = Buffer.alloc(count);
     let done = 0;
-    while (done < count) {
-      const read = readSync(descriptor, bytes, done, count - done, offset + done);
-      if (read === 0) break;
-      done += read;
+    while (done < out.length) {
+      const count = readSync(descriptor, out, done, Math.min(out.length - done, mostAtOnce), offset + done);
+      if (count === 0) break;
+      done += count;
     }
-    return bytes.subarray(0, done);
+    return done;
   } finally {
     if (typeof path !== "number") closeSync(descriptor);
   }
@@ -106,16 +107,19 @@ export function standardInput(): number {
   return copy;
 }
 
-// The file called `name` in the folder of the file `beside`. Throws for one that links keep elsewhere, and for what is
-// no ordinary file.
-export function readBeside(beside: string, name: string, most: number): Uint8Array {
+// Where the file called `name` in the folder of the file `beside` lies. Throws for one that links keep elsewhere, and
+// for what is no ordinary file.
+export function pathBeside(beside: string, name: string): string {
   const real = realpathSync(join(dirname(beside), name));
   const inside = relative(realpathSync(dirname(beside)), real);
   if (inside === ".." || inside.startsWith(`..${sep}`) || isAbsolute(inside))
     throw new Error(`links lead to ${real}, which is not in the folder of ${beside}; put a copy of the file there`);
   if (!statSync(real).isFile()) throw new Error("it is no ordinary file");
-  return readWhole(real, most);
+  return real;
 }
+
+export const readBeside = (beside: string, name: string, most: number): Uint8Array =>
+  readWhole(pathBeside(beside, name), most);
 
 // The name behind all symbolic links, which may be of a file that is not there yet.
 export function behindLinks(path: string): string {
@@ -153,28 +157,64 @@ function hasEnded(process_: number): boolean {
   }
 }
 
-// Puts the bytes where a reader sees either the old file or the whole new one. A symbolic link stays, and the file that
-// it names is written; an existing file keeps its permissions. A FIFO gets the bytes as a stream. Throws for folders,
-// devices and sockets.
-export function writeWhole(path: string, bytes: Uint8Array): void {
-  const old = statSync(path, { throwIfNoEntry: false });
-  if (old?.isDirectory()) throw new Error("it is a folder, a file was wanted");
-  if (old?.isFIFO()) {
-    writeFileSync(path, bytes);
-    return;
+// A file that is written part by part, where a reader sees either the old file or the whole new one. A symbolic link
+// stays, and the file that it names is written; an existing file keeps its permissions. A FIFO gets the bytes as a
+// stream. Throws for folders, devices and sockets. Its methods answer "", or why they could not do their work.
+export class Output implements RawOutput {
+  readonly #file: string;
+  // Where the bytes go until all are there; nothing for a FIFO.
+  readonly #part: string | undefined;
+  readonly #mode: number | undefined;
+  #descriptor: number;
+
+  constructor(path: string) {
+    const old = statSync(path, { throwIfNoEntry: false });
+    if (old?.isDirectory()) throw new Error("it is a folder, a file was wanted");
+    if (old && !old.isFile() && !old.isFIFO())
+      throw new Error(`it is a ${old.isSocket() ? "socket" : "device"}, a file was wanted`);
+    if (old?.isFIFO()) {
+      this.#file = path;
+      this.#descriptor = openSync(path, "w");
+      return;
+    }
+    if (old) accessSync(path, constants.W_OK);
+    this.#mode = old?.mode;
+    this.#file = behindLinks(path);
+    removeStaleParts(this.#file);
+    this.#part = `${this.#file}.${process.pid}.part`;
+    rmSync(this.#part, { force: true });
+    this.#descriptor = openSync(this.#part, "wx");
   }
-  if (old && !old.isFile()) throw new Error(`it is a ${old.isSocket() ? "socket" : "device"}, a file was wanted`);
-  if (old) accessSync(path, constants.W_OK);
-  const file = behindLinks(path);
-  removeStaleParts(file);
-  const part = `${file}.${process.pid}.part`;
-  try {
-    rmSync(part, { force: true });
-    writeFileSync(part, bytes, { flag: "wx" });
-    if (old) chmodSync(part, old.mode & 0o777);
-    renameSync(part, file);
-  } catch (error) {
-    rmSync(part, { force: true });
-    throw error;
+
+  append(bytes: Uint8Array): string {
+    return this.#attempt(() => {
+      for (let done = 0; done < bytes.length; )
+        done += writeSync(this.#descriptor, bytes, done, Math.min(bytes.length - done, mostAtOnce));
+    });
+  }
+
+  finish(): string {
+    return this.#attempt(() => {
+      closeSync(this.#descriptor);
+      this.#descriptor = -1;
+      if (this.#part === undefined) return;
+      if (this.#mode !== undefined) chmodSync(this.#part, this.#mode & 0o777);
+      renameSync(this.#part, this.#file);
+    });
+  }
+
+  abandon(): void {
+    if (this.#descriptor >= 0) closeSync(this.#descriptor);
+    this.#descriptor = -1;
+    if (this.#part !== undefined) rmSync(this.#part, { force: true });
+  }
+
+  #attempt(work: () => void): string {
+    try {
+      work();
+      return "";
+    } catch (error) {
+      return reasonOf(error);
+    }
   }
 }

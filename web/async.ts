@@ -1,6 +1,7 @@
 // `qdq/async` in browsers: models run and are quantized in a worker.
 import { openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
 import type {
+  AsyncModel,
   AsyncQuantizeOptions,
   AsyncSession,
   AsyncSessionOptions,
@@ -11,7 +12,7 @@ import { QdqError } from "../bindings/api/error.js";
 import { wasmUrl } from "../bindings/wasm/qdq.js";
 
 export { AsyncSession } from "../bindings/api/async.js";
-export type { Abortable, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
+export type { Abortable, AsyncModel, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
 export { QdqError } from "../bindings/api/error.js";
 export type { ErrorCode } from "../bindings/api/error.js";
 export { tensor } from "../bindings/api/tensor.js";
@@ -57,16 +58,12 @@ function withOneThread<T extends { threads?: number }>(options: T): T {
  * Opens a model, .pt2 or .onnx, in a worker. Running it there lets this thread go on, and an abort ends it in the
  * middle. dispose() ends the worker. Throws what loadPt2 and lower throw.
  */
-export const openSession = async (
-  model: Uint8Array | ArrayBuffer,
-  options: AsyncSessionOptions = {},
-): Promise<AsyncSession> => openSessionIn(start, model, withOneThread(options));
+export const openSession = async (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncSession> =>
+  openSessionIn(start, model, withOneThread(options));
 
 /**
  * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,
  * convertPt2e and saveOnnx throw; after an abort the signal's reason.
  */
-export const quantizeModel = async (
-  model: Uint8Array | ArrayBuffer,
-  options: AsyncQuantizeOptions,
-): Promise<Uint8Array> => quantizeModelIn(start, model, withOneThread(options));
+export const quantizeModel = async (model: AsyncModel, options: AsyncQuantizeOptions): Promise<Uint8Array> =>
+  quantizeModelIn(start, model, withOneThread(options));

@@ -1,5 +1,6 @@
 // What the worker of the asynchronous door does.
-import type { FromAsyncWorker, ToAsyncWorker } from "./async.js";
+import type { AsyncModel, FromAsyncWorker, ToAsyncWorker } from "./async.js";
+import type { Configuration } from "./configuration.js";
 import { QdqError } from "./error.js";
 import { loadPt2, saveOnnx, savePt2 } from "./file.js";
 import { configure } from "./module.js";
@@ -15,8 +16,8 @@ let prepared: Prepared | undefined;
 let firstBatch: readonly Tensor[] | undefined;
 
 const methods: Record<string, (...args: never[]) => unknown> = {
-  async open(model: Uint8Array, options: LowerOptions, threads: number | undefined) {
-    if (threads !== undefined) configure({ threads });
+  async open(model: AsyncModel, options: LowerOptions, settings: Configuration) {
+    configure(settings);
     const program = await loadPt2(model);
     const { inputs, outputs } = program.info();
     session = lower(program, options);
@@ -25,8 +26,8 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     return { inputs: names(inputs), outputs: names(outputs) };
   },
   run: (inputs: readonly Tensor[]) => session!.run(inputs),
-  async prepare(model: Uint8Array, recipe: Recipe, threads: number | undefined) {
-    if (threads !== undefined) configure({ threads });
+  async prepare(model: AsyncModel, recipe: Recipe, settings: Configuration) {
+    configure(settings);
     const program = await loadPt2(model);
     prepared = preparePt2e(program, recipe);
     program.dispose();

@@ -1,4 +1,5 @@
 // The asynchronous door: models run and are quantized in a worker, so that whoever asks goes on with other work.
+import type { Configuration } from "./configuration.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
 import { checkOptions } from "./options.js";
@@ -33,10 +34,15 @@ export interface Abortable {
   signal?: AbortSignal;
 }
 
+/** A model that goes to a worker: its bytes are copied, a Blob is not. */
+export type AsyncModel = Uint8Array | ArrayBuffer | Blob;
+
 /** The options of openSession. */
 export interface AsyncSessionOptions extends LowerOptions, Abortable {
   /** Threads of the session, in Node; default one. */
   threads?: number;
+  /** The memory that the worker's module may take, as configure() has it; above 4 GB in Node alone. */
+  maxMemory?: number;
 }
 
 /** The options of quantizeModel. */
@@ -49,6 +55,8 @@ export interface AsyncQuantizeOptions extends Abortable {
   format?: "pt2" | "onnx";
   /** Threads to use, in Node; default one. */
   threads?: number;
+  /** The memory that the worker's module may take, as configure() has it; above 4 GB in Node alone. */
+  maxMemory?: number;
   /** Called behind each batch of the calibration. */
   onProgress?: (progress: { done: number }) => void;
   /** Called before the promise resolves with each warning: of the quantizer, of the calibration, of the ONNX file. */
@@ -165,18 +173,24 @@ export class AsyncSession {
   }
 }
 
+// What is left out keeps its default.
+const settingsOf = (threads: number | undefined, maxMemory: number | undefined): Configuration => ({
+  ...(threads !== undefined && { threads }),
+  ...(maxMemory !== undefined && { maxMemory }),
+});
+
 /** @internal */
 export async function openSessionIn(
   start: StartAsyncWorker,
-  model: Uint8Array | ArrayBuffer,
+  model: AsyncModel,
   options: AsyncSessionOptions,
 ): Promise<AsyncSession> {
-  checkOptions("openSession", options, ["signal", "threads", "backend", "bf16", "fuse"]);
-  const { signal, threads, ...lowering } = options;
+  checkOptions("openSession", options, ["signal", "threads", "maxMemory", "backend", "bf16", "fuse"]);
+  const { signal, threads, maxMemory, ...lowering } = options;
   const remote = new Remote(start);
   try {
     const names = await remote.until(signal, () =>
-      remote.call<{ inputs: string[]; outputs: string[] }>("open", model, lowering, threads),
+      remote.call<{ inputs: string[]; outputs: string[] }>("open", model, lowering, settingsOf(threads, maxMemory)),
     );
     return new AsyncSession(remote, names);
   } catch (error) {
@@ -188,12 +202,21 @@ export async function openSessionIn(
 /** @internal */
 export async function quantizeModelIn(
   start: StartAsyncWorker,
-  model: Uint8Array | ArrayBuffer,
+  model: AsyncModel,
   options: AsyncQuantizeOptions,
 ): Promise<Uint8Array> {
-  const known = ["quantizer", "calibration", "format", "threads", "onProgress", "onWarning", "signal"] as const;
+  const known = [
+    "quantizer",
+    "calibration",
+    "format",
+    "threads",
+    "maxMemory",
+    "onProgress",
+    "onWarning",
+    "signal",
+  ] as const;
   checkOptions("quantizeModel", options, known);
-  const { quantizer, calibration = [], format = "pt2", threads, onProgress, onWarning, signal } = options;
+  const { quantizer, calibration = [], format = "pt2", threads, maxMemory, onProgress, onWarning, signal } = options;
   const writer = new RecipeWriter();
   const recipe = writer.quantizer(quantizer);
   if (writer.quantizers.length + writer.functions.length + writer.filters.length > 0)
@@ -207,7 +230,7 @@ export async function quantizeModelIn(
   const remote = new Remote(start);
   try {
     return await remote.until(signal, async () => {
-      await remote.call("prepare", model, recipe, threads);
+      await remote.call("prepare", model, recipe, settingsOf(threads, maxMemory));
       let done = 0;
       for await (const batch of calibration) {
         await remote.call("calibrate", batch);

@@ -13,8 +13,10 @@ export interface Configuration {
    */
   threads?: number;
   /**
-   * The bytes that the module's memory may grow to, at most the 4 GB of WebAssembly, which are the default. Work that
-   * is known to need more is refused before it begins, with QdqError{OutOfMemory}.
+   * The bytes that the module's memory may grow to; by default 4 GB (2 ** 32). Work that is known to need more is
+   * refused before it begins, with QdqError{OutOfMemory}. More than 4 GB, up to 16, brings the module with 64-bit
+   * memory, which has one thread; the engine must have such memory and relaxed SIMD, as Node 24 and current Chromium
+   * do.
    */
   maxMemory?: number;
 }
@@ -22,12 +24,14 @@ export interface Configuration {
 /** What the loaded module works with. */
 export interface Capabilities {
   /**
-   * The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm or qdq-threads-relaxed.wasm (of qdq/run
-   * qdq-run.wasm and so on), unless configure() named another.
+   * The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm, qdq-threads-relaxed.wasm or
+   * qdq-memory64.wasm (of qdq/run qdq-run.wasm and so on), unless configure() named another.
    */
   module: string;
   /** Whether the engine has relaxed SIMD. */
   relaxedSimd: boolean;
+  /** Whether the engine has what maxMemory needs to be more than 4 GB. */
+  memory64: boolean;
   /** The instruction that multiplies integers: "16-bit dot product", or an 8-bit one that is exact on this engine. */
   integerProducts: string;
   /** The threads that it computes with, the caller's included. */

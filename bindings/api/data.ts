@@ -215,11 +215,15 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
       const bytes = kept(path);
       return typeof bytes === "string" ? bytes : bytes.length;
     },
-    readPart(path, offset, count) {
+    readInto(path, offset, out) {
       const bytes = kept(path);
-      return typeof bytes === "string" ? bytes : bytes.subarray(offset, offset + count);
+      if (typeof bytes === "string") return bytes;
+      const part = bytes.subarray(offset, offset + out.length);
+      out.set(part);
+      return part.length;
     },
-    writeFile: () => "data is only read",
+    pathBeside: () => "data is read alone",
+    openOutput: () => "data is only read",
     whyNotWritten: () => "data is only read",
     makeFolder: () => "data is only read",
     listFolder: (path) => [...(folders.get(path) ?? [])],

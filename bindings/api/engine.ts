@@ -19,6 +19,22 @@ export function hasRelaxedSimd(): boolean {
   return WebAssembly.validate(relaxedDot);
 }
 
+// An empty module with a table and a memory of 64-bit addresses.
+// biome-ignore format: a line is a section of the module
+const wide = new Uint8Array([
+  0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00, // "\0asm", version 1
+  0x04, 0x04, 0x01, 0x70, 0x04, 0x00,             // a table of functions
+  0x05, 0x03, 0x01, 0x04, 0x01,                   // a memory of one page
+]);
+
+// Whether WebAssembly has memory beyond 4 GB here, and the relaxed SIMD that the modules for it use.
+export function hasMemory64(): boolean {
+  return WebAssembly.validate(wide) && hasRelaxedSimd();
+}
+
+// What 32-bit addresses reach.
+export const mostOf32Bits = 2 ** 32;
+
 // Whether its dot product multiplies bytes exactly, those of x taken as unsigned or as signed. On x86 without VNNI it
 // adds two products in 16 bits that saturate; then it is no use, and the modules for relaxed SIMD are no faster than
 // the others. They probe the instruction themselves, too, before they use it.

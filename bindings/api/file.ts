@@ -1,17 +1,19 @@
 // Programs from files and into files.
 import { QdqError } from "./error.js";
-import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
+import { handleOf, module, unwrap, whole } from "./module.js";
 import { toJson } from "./names.js";
 import { checkOptions } from "./options.js";
-import { Program, bytesOf } from "./program.js";
+import { Program } from "./program.js";
+import type { ModelSource } from "./source.js";
+import { withSources } from "./source.js";
 
 /**
  * Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM
  * module. Throws QdqError{BadFile} for a file that is broken, QdqError{Unsupported} for one with operators that qdq
  * does not have, and QdqError{InvalidArgument} for what are no bytes.
  */
-export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  return load(bytesOf(bytes, "loadPt2"));
+export async function loadPt2(file: ModelSource): Promise<Program> {
+  return load(file, "loadPt2");
 }
 
 /**
@@ -22,8 +24,8 @@ export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program>
  * for a name that the model does not have, and a value or a shape that it cannot have.
  */
 export async function loadOnnx(
-  bytes: Uint8Array | ArrayBuffer,
-  files?: Record<string, Uint8Array | ArrayBuffer>,
+  file: ModelSource,
+  files?: Record<string, ModelSource>,
   options: { fix?: Record<string, number | boolean | number[]> } = {},
 ): Promise<Program> {
   checkOptions("loadOnnx", options, ["fix"]);
@@ -32,8 +34,9 @@ export async function loadOnnx(
     if (!["number", "boolean"].includes(typeof value) && !(Array.isArray(value) && value.every(Number.isSafeInteger)))
       throw new QdqError("InvalidArgument", `fix.${name} is no number and no array of sizes`);
   return load(
-    bytesOf(bytes, "loadOnnx"),
-    files && Object.fromEntries(Object.entries(files).map(([name, data]) => [name, bytesOf(data, "loadOnnx")])),
+    file,
+    "loadOnnx",
+    files,
     Object.fromEntries(
       Object.entries(fix).map(([name, value]) => [name, Array.isArray(value) ? value : Number(value)]),
     ),
@@ -41,11 +44,16 @@ export async function loadOnnx(
 }
 
 async function load(
-  bytes: Uint8Array,
-  files?: Record<string, Uint8Array>,
+  file: ModelSource,
+  name: string,
+  files?: Record<string, ModelSource>,
   fixed: Record<string, number | number[]> = {},
 ): Promise<Program> {
-  return new Program(unwrap((await loadModule()).loadProgram(bytes, files, fixed)), whole);
+  const names = Object.keys(files ?? {});
+  return withSources(whole, [file, ...names.map((each) => files![each])], name, ([model, ...others]) => {
+    const beside = files && Object.fromEntries(names.map((each, i) => [each, others[i]!]));
+    return new Program(unwrap(module().loadProgram(model!, beside, fixed)), whole);
+  });
 }
 
 /** The bytes of a file that torch.export.load reads. */

@@ -116,6 +116,7 @@ export type {
 } from "./backend.js";
 export type { ObserverReport, ObserverSummary } from "./observer.js";
 export { loadOnnx, loadPt2, saveOnnx, savePt2 } from "./file.js";
+export type { ByteSource, ModelSource } from "./source.js";
 export type { OnnxOptions } from "./file.js";
 export { runtimeProfile, runtimeReport, transformersJsFiles } from "./profile.js";
 export type {

@@ -1,7 +1,7 @@
 // Brings a WASM module on the first load and shares it from then on. There are two: the one of `qdq`, which does
 // everything, and the one of `qdq/run`.
 import { guarded } from "./border.js";
-import { hasExactByteProducts, hasRelaxedSimd } from "./engine.js";
+import { hasExactByteProducts, hasMemory64, hasRelaxedSimd, mostOf32Bits } from "./engine.js";
 import { instantiate, instantiateWithThreads } from "./instantiate.js";
 import type { CreateWithThreads, StartWorker } from "./instantiate.js";
 import type { Answer, Instantiation, RawRunner } from "../wasm/qdq.js";
@@ -33,13 +33,24 @@ interface GlueWithThreads<M> {
   workerUrl: URL;
 }
 
+// Of a module that only engines with 64-bit memory take; nothing in a package that was built without it.
+export interface WideGlue<M> {
+  default: Glue<M>["default"] | undefined;
+  wasmUrl: URL | undefined;
+  mark: string;
+}
+
 type Source = NonNullable<Configuration["wasm"]>;
 
 const isPlace = (source: Source): source is URL | string => source instanceof URL || typeof source === "string";
 
+const isWide = (maxMemory: number | undefined): maxMemory is number =>
+  maxMemory !== undefined && maxMemory > mostOf32Bits;
+
 export class Loader<M extends RawRunner = RawRunner> {
   #door: Door | undefined;
   #withThreads: (() => Promise<GlueWithThreads<M>>) | undefined;
+  #withMemory64: (() => Promise<WideGlue<M>>) | undefined;
   #configuration: Configuration = {};
   #loading: Promise<M> | undefined;
   #loaded: M | undefined;
@@ -52,15 +63,19 @@ export class Loader<M extends RawRunner = RawRunner> {
   ) {}
 
   /**
-   * Called by a door before anything else. `withThreads` brings the glue of the module with threads; without it there
-   * is one thread.
+   * Called by a door before anything else. `withThreads` brings the glue of the module with threads, `withMemory64`
+   * that of the module with 64-bit memory; without them there is one thread, and 4 GB.
    */
-  open(door: Door, withThreads?: () => Promise<GlueWithThreads<M>>): void {
+  open(door: Door, withThreads?: () => Promise<GlueWithThreads<M>>, withMemory64?: () => Promise<WideGlue<M>>): void {
     this.#door = door;
     this.#withThreads = withThreads;
+    this.#withMemory64 = withMemory64;
   }
 
-  /** Sets what the first load uses. Throws QdqError{InvalidArgument} after it. */
+  /**
+   * Sets what the first load uses. Throws QdqError{InvalidArgument} after it, QdqError{Unsupported} for more memory
+   * than the engine has.
+   */
   configure(settings: Configuration): void {
     if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
     checkOptions("configure", settings, ["threads", "maxMemory", "wasm"]);
@@ -70,6 +85,8 @@ export class Loader<M extends RawRunner = RawRunner> {
         throw new QdqError("InvalidArgument", `${name} is ${shown(value)}, it must be a whole number of at least 1`);
       }
     }
+    const { threads, maxMemory } = settings;
+    if (isWide(maxMemory)) this.#checkWide(maxMemory, threads);
     this.#configuration = { ...settings };
   }
 
@@ -92,12 +109,13 @@ export class Loader<M extends RawRunner = RawRunner> {
   /** Loads the module if it is not loaded yet, and says what it works with. */
   async capabilities(): Promise<Capabilities> {
     const { integerProducts, threads } = unwrap((await this.load()).capabilities());
-    return { module: this.#moduleName, relaxedSimd: hasRelaxedSimd(), integerProducts, threads };
+    const engine = { relaxedSimd: hasRelaxedSimd(), memory64: hasMemory64() };
+    return { module: this.#moduleName, ...engine, integerProducts, threads };
   }
 
   async #bring(): Promise<M> {
     const { threads: wanted, maxMemory } = this.#configuration;
-    const threads = this.#door!.threads(wanted);
+    const threads = isWide(maxMemory) ? 1 : this.#door!.threads(wanted);
     const made = guarded(await this.#instantiate(threads));
     unwrap(made.setThreads(threads));
     if (maxMemory !== undefined) unwrap(made.setMaxMemory(maxMemory));
@@ -105,10 +123,11 @@ export class Loader<M extends RawRunner = RawRunner> {
   }
 
   async #instantiate(threads: number): Promise<M> {
-    const { wasm } = this.#configuration;
+    const { wasm, maxMemory } = this.#configuration;
+    if (isWide(maxMemory)) return this.#instantiateWide(wasm);
     if (wasm !== undefined) {
       const compiled = await this.#compile(wasm);
-      this.#check(compiled);
+      this.#check(compiled, this.single.mark);
       // Only modules with threads get their memory from outside.
       const shared = WebAssembly.Module.imports(compiled).some(({ kind }) => kind === "memory");
       return shared ? this.#instantiateWithThreads(threads, compiled) : instantiate(this.single.default, compiled);
@@ -131,6 +150,30 @@ export class Loader<M extends RawRunner = RawRunner> {
     return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, this.#door!.startWorker);
   }
 
+  async #instantiateWide(wasm: Source | undefined): Promise<M> {
+    const { default: create, wasmUrl, mark } = await this.#withMemory64!();
+    if (!create || !wasmUrl)
+      throw new QdqError(
+        "Unsupported",
+        "this package was built without the module for 64-bit memory; maxMemory can be 4 GB at most",
+      );
+    const compiled = await this.#compile(wasm ?? wasmUrl);
+    if (wasm !== undefined) this.#check(compiled, mark);
+    return instantiate(create, compiled);
+  }
+
+  #checkWide(maxMemory: number, threads = 1): void {
+    const gigabytes = `maxMemory is ${maxMemory / 1e9} GB, and more than 4 GB`;
+    if (!this.#withMemory64) throw new QdqError("Unsupported", `${gigabytes} are for the programs that import qdq`);
+    if (!hasMemory64())
+      throw new QdqError(
+        "Unsupported",
+        `${gigabytes} need an engine with 64-bit memory: Node 24 or a current Chromium`,
+      );
+    if (threads > 1)
+      throw new QdqError("Unsupported", `${gigabytes} are for one thread; threads is ${threads}, leave it out`);
+  }
+
   async #compile(source: Source): Promise<WebAssembly.Module> {
     const bytes = isPlace(source) ? await this.#door!.read(source) : source;
     const compiled = await WebAssembly.compile(bytes as BufferSource);
@@ -143,13 +186,13 @@ export class Loader<M extends RawRunner = RawRunner> {
   }
 
   // The glue of one module does not fit another, whose imports have the same short names.
-  #check(compiled: WebAssembly.Module): void {
+  #check(compiled: WebAssembly.Module, mark: string): void {
     const [section] = WebAssembly.Module.customSections(compiled, "qdq");
     const found = section ? new TextDecoder().decode(section) : "a file of something else";
-    if (found === this.single.mark) return;
+    if (found === mark) return;
     throw new QdqError(
       "InvalidArgument",
-      `configure({ wasm }) of ${this.entry} gave ${found}, wanted a module of ${this.single.mark}: ` +
+      `configure({ wasm }) of ${this.entry} gave ${found}, wanted a module of ${mark}: ` +
         "take the .wasm file from the package that is imported",
     );
   }

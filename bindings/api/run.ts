@@ -3,8 +3,10 @@ import { unwrap } from "./loader.js";
 import type { Capabilities, Configuration } from "./configuration.js";
 import { registerIn } from "./operator.js";
 import type { CustomOperator } from "./operator.js";
-import { Program, bytesOf } from "./program.js";
+import { Program } from "./program.js";
 import { runner } from "./run-module.js";
+import type { ModelSource } from "./source.js";
+import { withSources } from "./source.js";
 
 export { QdqError } from "./error.js";
 export type { ErrorCode } from "./error.js";
@@ -20,6 +22,7 @@ export type {
 export type { Capabilities, Configuration } from "./configuration.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
+export type { ByteSource, ModelSource } from "./source.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions } from "./session.js";
 export { tensor } from "./tensor.js";
@@ -42,7 +45,5 @@ export const registerOperator = (schema: string, operator: CustomOperator): Prom
   registerIn(runner, schema, operator);
 
 /** Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call brings the WASM module. */
-export async function loadPt2(bytes: Uint8Array | ArrayBuffer): Promise<Program> {
-  const file = bytesOf(bytes, "loadPt2");
-  return new Program(unwrap((await runner.load()).loadPt2(file)), runner);
-}
+export const loadPt2 = (file: ModelSource): Promise<Program> =>
+  withSources(runner, [file], "loadPt2", ([source]) => new Program(unwrap(runner.loaded().loadPt2(source!)), runner));

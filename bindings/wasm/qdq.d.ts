@@ -32,14 +32,24 @@ export interface RawCallbacks {
   filter(filter: number, node: string): boolean;
 }
 
+// A file that is written part by part; nobody sees it before it is finished. Methods answer "" or why they could not.
+export interface RawOutput {
+  append(bytes: Uint8Array): string; // a view of the module's memory
+  finish(): string;
+  abandon(): void; // leaves nothing of it
+}
+
 // Methods that can fail answer with a string that says why.
 export interface RawHost {
   readFile(path: string, most: number): Uint8Array | string; // refused if it has more bytes than `most`
   // The file called `name` in the folder of the file `beside`, an ordinary one that no link keeps elsewhere.
   readBeside(beside: string, name: string, most: number): Uint8Array | string;
   sizeOf(path: string): number | string;
-  readPart(path: string, offset: number, count: number): Uint8Array | string; // fewer bytes where the file ends
-  writeFile(path: string, bytes: Uint8Array): string;
+  // Fills `out`, a view of the module's memory, from the file's byte `offset` on; answers how many there were.
+  readInto(path: string, offset: number, out: Uint8Array): number | string;
+  // Where the file that readBeside reads lies, for readInto.
+  pathBeside(beside: string, name: string): { path: string } | string;
+  openOutput(path: string): RawOutput | string;
   whyNotWritten(folder: string): string; // "" if nothing speaks against it
   makeFolder(folder: string): string; // "" or why it could not
   listFolder(path: string): string[] | string;
@@ -69,9 +79,21 @@ export interface RawOperator {
   evaluate(args: RawValue<RawTensor>[]): RawTensor[];
 }
 
+// A file of a model: its bytes, what fills parts of them, or the number of one that is held.
+export type RawSource =
+  | Uint8Array
+  | {
+      size: number;
+      readInto(offset: number, out: Uint8Array): number; // a view of the module's memory; how many it filled
+    }
+  | number;
+
 // The module `qdq-run` (bindings/run.cpp).
 export interface RawRunner {
-  loadPt2(bytes: Uint8Array): Answer<number>;
+  loadPt2(file: RawSource): Answer<number>;
+  // A file in the module's memory, empty, and the bytes that come next in it. Loading frees what it has read.
+  holdFile(): Answer<number>;
+  appendToFile(file: number, bytes: Uint8Array): Answer<null>;
   describeProgram(program: number): Answer<string>;
   lower(program: number, backend: string, bf16: boolean, fuse: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
@@ -89,8 +111,8 @@ export interface RawRunner {
 export interface RawModule extends RawRunner {
   // A .pt2 file or an ONNX model; the bytes tell which.
   loadProgram(
-    bytes: Uint8Array,
-    files: Record<string, Uint8Array> | undefined,
+    file: RawSource,
+    files: Record<string, RawSource> | undefined,
     fixed: Record<string, number | number[]>,
   ): Answer<number>;
   runtimeProfile(name: string, isDynamic: boolean): Answer<string>;

@@ -13,15 +13,20 @@ namespace qdq {
 namespace {
 
 std::string size_text(uint64_t bytes) {
+  if (bytes >= uint64_t{4} << 30 && bytes % (uint64_t{1} << 30) == 0) return concat(bytes >> 30, " GB");
   return bytes < 10'000'000 ? concat((bytes + 500) / 1000, " kB")
                             : concat(bytes / 1'000'000 + (bytes % 1'000'000 >= 500'000 ? 1 : 0), " MB");
 }
 
-constexpr uint64_t kAddresses = uint64_t{1} << 32;
+// What addresses of the module reach; of 64 bits, what engines give at most.
+constexpr bool kHas64Bits = sizeof(void*) == 8;
+constexpr uint64_t kAddresses = uint64_t{kHas64Bits ? 16 : 4} << 30;
 
 std::optional<MemoryLimit> limit_of_addresses() {
 #ifdef __EMSCRIPTEN__
-  return MemoryLimit(kAddresses, "that WebAssembly has; use smaller batches, or the native program");
+  return MemoryLimit(kAddresses, kHas64Bits ? "that WebAssembly has; use smaller batches, or the native program"
+                                            : "that WebAssembly has; use smaller batches, allow more than 4 GB in "
+                                              "Node 24 or a current Chromium, or use the native program");
 #else
   return std::nullopt;
 #endif
@@ -32,14 +37,21 @@ std::optional<MemoryLimit>& limit_in_force() {
   return limit;
 }
 
+std::atomic<uint64_t> taken{0};
+
 #ifdef __EMSCRIPTEN__
 // The bytes of the limit in force, for who may not allocate.
 std::atomic<uint64_t> limit_bytes{kAddresses};
 
-// The allocator counts everything that is in use.
-uint64_t memory_in_use() { return static_cast<uint32_t>(mallinfo().uordblks); }
+// The allocator counts everything that is in use, but in 32 bits. Tensors have most of what is beyond.
+uint64_t memory_in_use() {
+  const uint64_t counted = static_cast<uint32_t>(mallinfo().uordblks);
+  if constexpr (!kHas64Bits) return counted;
+  constexpr uint64_t kWrap = uint64_t{1} << 32;
+  const uint64_t tensors = taken.load(std::memory_order_relaxed);
+  return counted >= tensors ? counted : counted + (tensors - counted + kWrap - 1) / kWrap * kWrap;
+}
 #else
-std::atomic<uint64_t> taken{0};
 uint64_t memory_in_use() { return taken.load(std::memory_order_relaxed); }
 #endif
 
@@ -53,7 +65,7 @@ uint64_t left_of(const MemoryLimit& limit) { return limit.bytes - std::min(limit
 }  // namespace
 
 MemoryLimit::MemoryLimit(uint64_t bytes, std::string_view rest)
-    : bytes(bytes), words(concat(bytes == kAddresses ? "4 GB" : size_text(bytes), " ", rest)) {}
+    : bytes(bytes), words(concat(size_text(bytes), " ", rest)) {}
 
 const std::optional<MemoryLimit>& memory_limit() { return limit_in_force(); }
 
@@ -83,14 +95,13 @@ void check_memory(uint64_t bytes, std::string_view what) {
 }
 
 #ifdef __EMSCRIPTEN__
-void take_memory(uint64_t) {}
-void give_memory_back(uint64_t) {}
+void take_memory(uint64_t bytes) { taken.fetch_add(bytes, std::memory_order_relaxed); }
 
 // Asked by the module's glue (bindings/memory.js) before its memory grows: in the midst of an allocation, so nothing
 // here may allocate.
-extern "C" uint32_t qdq_memory_limit() {
-  constexpr uint64_t kPage = 65536, kMost = (uint64_t{1} << 32) - kPage;
-  return static_cast<uint32_t>(std::min(limit_bytes.load(), kMost) / kPage * kPage);
+extern "C" double qdq_memory_limit() {
+  constexpr uint64_t kPage = 65536, kMost = kAddresses - kPage;
+  return static_cast<double>(std::min(limit_bytes.load(), kMost) / kPage * kPage);
 }
 #else
 void take_memory(uint64_t bytes) {
@@ -100,7 +111,7 @@ void take_memory(uint64_t bytes) {
   give_memory_back(bytes);
   refuse(bytes, "a tensor", limit->bytes - std::min(limit->bytes, before), *limit);
 }
-void give_memory_back(uint64_t bytes) { taken.fetch_sub(bytes, std::memory_order_relaxed); }
 #endif
+void give_memory_back(uint64_t bytes) { taken.fetch_sub(bytes, std::memory_order_relaxed); }
 
 }  // namespace qdq

@@ -167,6 +167,7 @@ void read_into(const ByteSource& source, std::span<std::byte> out) {
     std::memcpy(piece.data(), data.bytes().data(), piece.size());
     release_pages(piece);
   }
+  source.let_go(0, out.size());
 }
 
 // What a TensorProto's fields say, before its numbers are made of them.

@@ -31,6 +31,8 @@ class ByteSource {
   virtual uint64_t size() const = 0;
   // The bytes from `offset` on, which lie inside. Throws Error{kIo} if they cannot be read.
   virtual ByteData read(uint64_t offset, uint64_t count) const = 0;
+  // Says that these bytes have been read for the last time. A source that holds bytes for its readers alone frees them.
+  virtual void let_go(uint64_t /*offset*/, uint64_t /*count*/) const {}
 };
 
 // Bytes in memory, which must outlive what is read of them.
@@ -55,6 +57,7 @@ class PartSource final : public ByteSource {
       : whole_(std::move(whole)), offset_(offset), size_(size) {}
   uint64_t size() const override { return size_; }
   ByteData read(uint64_t offset, uint64_t count) const override { return whole_->read(offset_ + offset, count); }
+  void let_go(uint64_t offset, uint64_t count) const override { whole_->let_go(offset_ + offset, count); }
 
  private:
   std::shared_ptr<const ByteSource> whole_;

@@ -233,9 +233,13 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
 // The local header repeats the directory's entry; where they differ, other readers may see another file than this one.
 ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
   const std::string where = what_ + ": the local header of '" + entry.name + "'";
-  // The name and the extra field have at most 65535 bytes each.
   const uint64_t left = source_->size() - entry.header_offset;
-  const ByteData data = source_->read(entry.header_offset, std::min<uint64_t>(left, kLocalSize + 2 * 0xFFFF));
+  uint64_t size = std::min<uint64_t>(left, kLocalSize);
+  if (size == kLocalSize) {
+    const ByteData fixed = source_->read(entry.header_offset, size);
+    size += number_at<uint16_t>(fixed.bytes(), 26) + number_at<uint16_t>(fixed.bytes(), 28);
+  }
+  const ByteData data = source_->read(entry.header_offset, std::min(left, size));
   ByteReader in(data.bytes(), where);
   const ByteSpan header = in.take(kLocalSize);
   if (number_at<uint32_t>(header, 0) != kLocalHeader)
@@ -312,6 +316,7 @@ void ZipReader::read_into(const ZipEntry& entry, std::span<std::byte> out) const
     if (!is_verified_) crc = crc32(piece, crc);
     release_pages(piece);
   }
+  source_->let_go(entry.header_offset, at.data_offset + entry.size - entry.header_offset);
   if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/disk_blocks.h"
+#include "base/memory.h"
 #include "format/bytes.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
@@ -29,6 +30,19 @@ Program load_program(std::span<const std::byte> bytes, const format::OnnxExterna
             "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or "
             "torch.onnx.export writes");
   return load_fixed_pt2(std::make_shared<format::MemorySource>(bytes), fixed);
+}
+
+Program load_program(std::shared_ptr<const format::ByteSource> source, const format::OnnxExternalData& external,
+                     const OnnxFixed& fixed) {
+  const uint64_t size = source->size();
+  if (size >= 2 && source->read(0, 2).text() == "PK") return load_fixed_pt2(std::move(source), fixed);
+  // What is in no archive is a message of protobuf, which is less than two gigabytes.
+  QDQ_CHECK(size < uint64_t{1} << 31, kBadFile,
+            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model, which has less than 2 GB");
+  check_memory(size, "a copy of the model's file");
+  const format::ByteData bytes = source->read(0, size);
+  source->let_go(0, size);
+  return load_program(bytes.bytes(), external, fixed);
 }
 
 void ModelFiles::write(Files& files) const {
@@ -70,7 +84,7 @@ class ModelReader {
             source(files_.path_beside(path_, location), [&] { return files_.read_beside(path_, location); });
       return other->second;
     };
-    if (blocks_ && model->read(0, 2).text() == "PK") return load_fixed_pt2(model, fixed);
+    if (blocks_) return load_program(model, external, fixed);
     const format::ByteData bytes = model->read(0, model->size());
     return load_program(bytes.bytes(), external, fixed);
   }

@@ -20,6 +20,9 @@ namespace qdq {
 // neither, and Error{kInvalidArgument} if something of a .pt2 file shall be fixed.
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external = {},
                      const OnnxFixed& fixed = {});
+// The same of a file that is read part by part: an archive weight by weight, an ONNX model at once.
+Program load_program(std::shared_ptr<const format::ByteSource> source, const format::OnnxExternalData& external = {},
+                     const OnnxFixed& fixed = {});
 
 // A program as a file of the kind that its path's ending says: .onnx, or else .pt2; and beside it, of an ONNX model
 // that keeps its tensors there, the one of that name with OnnxOptions::data_ending behind.

@@ -79,8 +79,9 @@ double log(double x) {
   if (std::isnan(x) || x == kInfinity) return x;
   if (x == 0) return -kInfinity;
   if (x < 0) return kNaN;
-  int exponent = 0;
-  double m = std::frexp(x, &exponent);
+  // What frexp gives, which LLVM 19 calls by a wrong signature where addresses of WebAssembly have 64 bits.
+  int exponent = std::ilogb(x) + 1;
+  double m = std::ldexp(x, -exponent);
   if (m < 0x1.6a09e667f3bcdp-1) {  // keeps m within sqrt(1/2)..sqrt(2)
     m *= 2;
     --exponent;

@@ -31,6 +31,16 @@ test("a session gives the outputs of lower(), by name and in order", async () =>
   await expect(session.run([image])).rejects.toMatchObject({ code: "Cancelled" });
 });
 
+test("a Blob goes to the worker as it is, and the worker takes no more memory than it may", async () => {
+  const session = await door.openSession(new Blob([model()]), { maxMemory: 1e9 });
+  expect(session.inputNames).toEqual(["x"]);
+  session.dispose();
+  await expect(door.openSession(model(), { maxMemory: 100_000 })).rejects.toMatchObject({ code: "OutOfMemory" });
+  await expect(door.openSession(model(), { maxMemory: 0.5 })).rejects.toMatchObject({ code: "InvalidArgument" });
+  const options = { quantizer: recipe, calibration: batches, maxMemory: 100_000 };
+  await expect(door.quantizeModel(model(), options)).rejects.toMatchObject({ code: "OutOfMemory" });
+});
+
 test("quantizes to the bytes of the synchronous door while timers of this thread go on", async () => {
   const prepared = qdq.preparePt2e(program, recipe);
   for (const batch of batches) prepared.run(batch);

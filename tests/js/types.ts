@@ -8,12 +8,15 @@ import {
   Trainer,
   X86InductorQuantizer,
   XNNPACKQuantizer,
+  capabilities,
+  configure,
   convertPt2e,
   explain,
   findSequentialPartitions,
   getDefaultX86InductorQuantizationConfig,
   getSourcePartitions,
   getSymmetricQuantizationConfig,
+  loadOnnx,
   loadPt2,
   lower,
   matchPattern,
@@ -23,7 +26,7 @@ import {
   savePt2,
   tensor,
 } from "qdq";
-import type { Observer, QuantizationAnnotation, Quantizer, Tensor } from "qdq";
+import type { ByteSource, Observer, QuantizationAnnotation, Quantizer, Tensor } from "qdq";
 
 export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor> {
   using program = await loadPt2(await readFile("model.pt2"));
@@ -42,6 +45,17 @@ export async function flow(calibration: Tensor[], image: Tensor): Promise<Tensor
   const [logits] = session.run([image]);
   if (!logits) throw new QdqError("Internal", "no logits");
   return logits;
+}
+
+export async function byParts(file: Blob, stream: ReadableStream<Uint8Array>, source: ByteSource): Promise<boolean> {
+  configure({ maxMemory: 12e9 });
+  for (const given of [file, stream, source]) (await loadPt2(given)).dispose();
+  (await loadOnnx(file, { "model.onnx.data": stream, "more.data": source })).dispose();
+  // @ts-expect-error: a path is no file
+  await loadPt2("model.pt2");
+  // @ts-expect-error: a source says how many bytes it has
+  await loadPt2({ readInto: () => 0 });
+  return (await capabilities()).memory64;
 }
 
 export async function train(images: Tensor[], labels: number[][]): Promise<number> {

@@ -12,6 +12,9 @@
 namespace qdq {
 namespace {
 
+// Of a slice; the bare constant is of another type than int64_t where addresses have 64 bits.
+constexpr int64_t kToTheEnd = INT64_MAX;
+
 // The size of the last axis. Refuses a tensor without axes.
 const SymInt& last_size(const OnnxCall& call, const Node* node) {
   const size_t rank = call.meta_of(node).sizes.size();
@@ -163,7 +166,7 @@ Node* mask_of(OnnxCall& call, size_t i, const SymInt& keys, DType dtype) {
     } else {
       if (!half || !(call.extent(mask, 0) == SymInt(*half * 2)))
         call.refuse("has lengths of another number than samples");
-      Node* first = call.call("unsqueeze.default", {call.call("slice.Tensor", {mask, 0, *half, INT64_MAX}), 1});
+      Node* first = call.call("unsqueeze.default", {call.call("slice.Tensor", {mask, 0, *half, kToTheEnd}), 1});
       forbidden = call.call("logical_or.default", {beyond(call, call.call("slice.Tensor", {mask, 0, 0, *half}), keys),
                                                    call.call("lt.Tensor", {counting(call, keys, false), first})});
     }
@@ -272,7 +275,7 @@ Node* rotated(OnnxCall& call, Node* x, Node* cos, Node* sin, bool interleaved) {
   if (!half || !width || 2 * *half > *width) call.refuse("turns more features than there are, or an open number");
   Node* turned = 2 * *half == *width ? x : call.call("slice.Tensor", {x, 3, 0, 2 * *half});
   const auto part = [&](int64_t i) {
-    return interleaved ? call.call("slice.Tensor", {turned, 3, i, INT64_MAX, 2})
+    return interleaved ? call.call("slice.Tensor", {turned, 3, i, kToTheEnd, 2})
                        : call.call("slice.Tensor", {turned, 3, i * *half, (i + 1) * *half});
   };
   Node *a = part(0), *b = part(1);
@@ -282,7 +285,7 @@ Node* rotated(OnnxCall& call, Node* x, Node* cos, Node* sin, bool interleaved) {
                                       {call.call("stack.default", {Argument(Argument::List{first, second}), -1}), 3})
                           : call.call("cat.default", {Argument(Argument::List{first, second}), -1});
   if (2 * *half == *width) return out;
-  Node* rest = call.call("slice.Tensor", {x, 3, 2 * *half, INT64_MAX});
+  Node* rest = call.call("slice.Tensor", {x, 3, 2 * *half, kToTheEnd});
   return call.call("cat.default", {Argument(Argument::List{out, rest}), -1});
 }
 

@@ -44,7 +44,7 @@ void split(OnnxCall& call) {
     SymInt from = 0;
     for (int64_t i = 0; i < count; ++i) {
       const SymInt to = add_sizes(call, from, each);
-      const Argument end = i + 1 == count ? Argument(INT64_MAX) : as_argument(call, to);
+      const Argument end = i + 1 == count ? Argument(int64_t{INT64_MAX}) : as_argument(call, to);
       call.set(call.call("slice.Tensor", {x, axis, as_argument(call, from), end}), static_cast<size_t>(i));
       from = to;
     }
@@ -87,7 +87,7 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
   constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
   const SymInt size = call.extent(x, static_cast<size_t>(axis));
   const auto first = start.constant(), last = end.constant();
-  const Argument to = last && *last >= kEnd ? Argument(INT64_MAX) : as_argument(call, end);
+  const Argument to = last && *last >= kEnd ? Argument(int64_t{INT64_MAX}) : as_argument(call, end);
   Node* out = call.call("slice.Tensor", {x, axis, as_argument(call, start), to, step});
   if (call.import().is_constant(out) || size.is_constant() || !first || !last) return out;
   TensorMeta meta = call.meta_of(out);

@@ -11,8 +11,8 @@ namespace {
 
 // The least exponent e with magnitude < kBins / 2 * 2^e.
 int exponent_for(float magnitude) {
-  int exponent = 0;
-  std::frexp(magnitude, &exponent);  // magnitude < 2^exponent
+  // magnitude < 2^exponent, as frexp says it; op/math.cpp says why that is not called.
+  const int exponent = magnitude == 0 || !std::isfinite(magnitude) ? 0 : std::ilogb(magnitude) + 1;
   constexpr int kHalfBinsLog2 = 11;
   static_assert(RangeHistogram::kBins == int64_t{2} << kHalfBinsLog2);
   return exponent - kHalfBinsLog2;
