@@ -60,6 +60,7 @@ export type {
   ConfigRecipe,
   EmbeddingRecipe,
   FxRecipe,
+  HistogramObserver,
   InSnakeCase,
   PatternRecipe,
   PatternRow,

@@ -12,6 +12,7 @@ import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
 import { checkOptions, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
+import type { HistogramObserver } from "./recipe.js";
 import type { PartOfData } from "./state.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
@@ -165,6 +166,12 @@ export interface PrepareOptions {
    * default false.
    */
   mergeable?: boolean;
+  /**
+   * The class that takes the place of HistogramObserver: MinMaxObserver takes the whole range, PercentileObserver
+   * 99.99 % of the values, EntropyObserver the range of the least divergence, MSEObserver that of the least squared
+   * error.
+   */
+  histogramObserver?: HistogramObserver;
 }
 
 /**
@@ -174,10 +181,14 @@ export interface PrepareOptions {
  * `onWarning` is called with each of the warnings().
  */
 export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
-  checkOptions("preparePt2e", options, ["onWarning", "mergeable"]);
+  checkOptions("preparePt2e", options, ["onWarning", "mergeable", "histogramObserver"]);
   const writer = new RecipeWriter();
-  const mergeable = options.mergeable ? { mergeable: true } : {};
-  const recipe = jsonOf(() => Object.assign({}, writer.quantizer(quantizer), mergeable), "the quantizer");
+  const { mergeable, histogramObserver } = options;
+  const more = {
+    ...(mergeable && { mergeable: true }),
+    ...(histogramObserver !== undefined && { histogram_observer: histogramObserver }),
+  };
+  const recipe = jsonOf(() => Object.assign({}, writer.quantizer(quantizer), more), "the quantizer");
   const prepared = new Prepared(
     unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)),
     whole,

@@ -22,6 +22,14 @@ type X86 =
   | null;
 type Setting<Config> = readonly [name: string, config: Config];
 
+/** A class of observers that may take the place of HistogramObserver. */
+export type HistogramObserver =
+  | "MinMaxObserver"
+  | "MergeableHistogramObserver"
+  | "PercentileObserver"
+  | "EntropyObserver"
+  | "MSEObserver";
+
 /** The fields that every recipe may have. */
 export interface RecipeFields {
   /** Where an editor finds the schema of recipes, `qdq/recipe.schema.json`; qdq does not read it. */
@@ -32,6 +40,8 @@ export interface RecipeFields {
   observerOverrides?: readonly ObserverOverride[];
   /** Whether PyTorch's graph is wanted to the node. */
   compat?: Compat;
+  /** The class that takes the place of HistogramObserver. */
+  histogramObserver?: HistogramObserver;
   /** Whether MergeableHistogramObserver takes the place of HistogramObserver, so that calibrations of parts merge. */
   mergeable?: boolean;
 }

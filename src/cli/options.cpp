@@ -145,14 +145,21 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                                       "bits of the weights' integers (8): 2 to 8; give few --recover")
                           ->check(CLI::Range(2, 8))
                           ->type_name("N");
+  auto* observer =
+      verb.add_option("--observer", options.observer,
+                      "how ranges of activations are found in samples: min-max, percentile (99.99 % of the "
+                      "values), entropy (least divergence), mse (least squared error); without it by "
+                      "PyTorch's histogram")
+          ->type_name("NAME");
   auto* group_size = verb.add_option("--group-size", options.group_size,
                                      "a scale for each N neighbours in a row of a linear layer's weight; with --dynamic"
                                      " activations get one for each token")
                          ->check(CLI::Range(2, 1 << 16))
                          ->type_name("N");
   weight_bits->excludes(reduce_range);
-  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits, group_size})
+  for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits, group_size, observer})
     recipe->excludes(other);
+  for (CLI::Option* other : {dynamic, weights_only, group_size}) observer->excludes(other);
   for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits, group_size})
     runtime->excludes(other);
   group_size->excludes(fx);

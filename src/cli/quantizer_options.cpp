@@ -47,6 +47,17 @@ Json weight_spec(const QuantizerOptions& options) {
           {"observer", observer}};
 }
 
+// The class of an observer of activations by its word.
+const char* observer_class(const std::string& word) {
+  constexpr std::pair<std::string_view, const char*> kClasses[] = {{"min-max", "MinMaxObserver"},
+                                                                   {"percentile", "PercentileObserver"},
+                                                                   {"entropy", "EntropyObserver"},
+                                                                   {"mse", "MSEObserver"}};
+  for (const auto& [known, name] : kClasses)
+    if (word == known) return name;
+  fail(ErrorCode::kInvalidArgument, "--observer is ", word, "; wanted min-max, percentile, entropy or mse");
+}
+
 // Weights in groups beside activations that get a scale for each token while the model runs.
 Json per_token_recipe(const std::string& name, const QuantizerOptions& options) {
   const Json activation = {{"spec", "quantization"},
@@ -140,6 +151,7 @@ Json read_recipe(const QuantizerOptions& options, Host& host) {
   const bool is_file = !options.recipe.empty();
   Json recipe = is_file ? format::parse_json(format::text_of(host.files.read(options.recipe)), options.recipe)
                         : recipe_of_words(options);
+  if (!options.observer.empty()) recipe["histogram_observer"] = observer_class(options.observer);
   for (const std::string& name : options.exclude) exclude(recipe, name, is_file ? options.recipe : "the quantizer");
   return options.qat ? for_training(std::move(recipe)) : recipe;
 }

@@ -51,6 +51,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   args.is_dynamic = spec.is_dynamic;
   args.eps = ctr.eps;
   args.group_size = ctr.group_size;
+  args.percentile = ctr.percentile;
   args.reduce_range = ctr.reduce_range;
   args.use_grad_scaling = ctr.use_grad_scaling;
   if (ctr.averaging_constant) args.averaging_constant = *ctr.averaging_constant;

@@ -34,7 +34,8 @@ struct ObserverCtr {
   double eps = 1.1920928955078125e-07;
   std::optional<double> averaging_constant;
   std::optional<int64_t> bins;
-  int64_t group_size = 0;  // of PerGroup classes: how many neighbours in a row of a weight share a scale
+  int64_t group_size = 0;     // of PerGroup classes: how many neighbours in a row of a weight share a scale
+  double percentile = 99.99;  // of PercentileObserver: how many percent of the values its range holds
   bool reduce_range = false;
   bool use_grad_scaling = false;  // of _LearnableFakeQuantize
   // FX graph mode's quantized tensor types: integers then go to the ends of the dtype, whatever the limits of the

@@ -74,6 +74,7 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
     out.bins = optional_integer(args, "bins");
     out.group_size = args.optional<int64_t>("group_size", 0);
+    out.percentile = args.optional<double>("percentile", out.percentile);
     out.reduce_range = args.optional<bool>("reduce_range", false);
     out.use_grad_scaling = args.optional<bool>("use_grad_scaling", false);
     if (args.find("observer")) {
@@ -494,6 +495,8 @@ std::unique_ptr<Quantizer> parse_recipe(const Json& recipe, const std::string& w
                                fields.optional<std::string>("name", "a JavaScript quantizer"));
   QDQ_CHECK(out, kInternal, "nothing makes the quantizer ", name);
   out->set_observer_overrides(overrides_of(fields));
+  if (fields.find("histogram_observer"))
+    out = std::make_unique<MergeableQuantizer>(std::move(out), fields.required<std::string>("histogram_observer"));
   if (fields.optional<bool>("mergeable", false)) out = std::make_unique<MergeableQuantizer>(std::move(out));
   fields.reject_unknown();
   return out;

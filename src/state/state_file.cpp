@@ -5,6 +5,7 @@
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "quant/observers/observer_mergeable_histogram.h"
 
 namespace qdq {
 
@@ -124,7 +125,7 @@ ObserverStatistics parse_observer(const Json& json, std::vector<std::string_view
                                   const std::string& what) {
   const Fields fields(json, what);
   ObserverStatistics out{fields.required<int64_t>("id"), fields.required<std::string>("class"), {}, {}, {}};
-  const bool has_histogram = out.class_name == "MergeableHistogramObserver";
+  const bool has_histogram = is_mergeable_histogram(out.class_name);
   const bool per_channel = out.class_name == "PerChannelMinMaxObserver";
   QDQ_CHECK(has_histogram || per_channel || out.class_name == "MinMaxObserver", kInvalidArgument, what, " is a ",
             out.class_name, ", whose statistics do not merge");

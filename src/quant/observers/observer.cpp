@@ -98,6 +98,9 @@ template <bool kMovingAverage, bool kPerChannel> std::shared_ptr<Observer> make_
 template <bool kByError> std::shared_ptr<Observer> make_per_group(const ObserverArgs& args) {
   return std::make_shared<PerGroupObserver>(args, kByError);
 }
+template <MergeableHistogramObserver::Rule kRule> std::shared_ptr<Observer> make_by_rule(const ObserverArgs& args) {
+  return std::make_shared<MergeableHistogramObserver>(args, kRule);
+}
 template <class T> std::shared_ptr<Observer> make(const ObserverArgs& args) { return std::make_shared<T>(args); }
 std::shared_ptr<Observer> make_placeholder(const ObserverArgs& args) {
   return std::make_shared<BlindObserver>(args, "PlaceholderObserver");
@@ -122,7 +125,10 @@ constexpr std::array kClasses = {
     ObserverClass{"PerGroupMinMaxObserver", make_per_group<false>},
     ObserverClass{"PerGroupMSEObserver", make_per_group<true>},
     ObserverClass{"HistogramObserver", make<HistogramObserver>},
-    ObserverClass{"MergeableHistogramObserver", make<MergeableHistogramObserver>},
+    ObserverClass{"MergeableHistogramObserver", make_by_rule<MergeableHistogramObserver::Rule::kSearch>},
+    ObserverClass{"PercentileObserver", make_by_rule<MergeableHistogramObserver::Rule::kPercentile>},
+    ObserverClass{"EntropyObserver", make_by_rule<MergeableHistogramObserver::Rule::kEntropy>},
+    ObserverClass{"MSEObserver", make_by_rule<MergeableHistogramObserver::Rule::kMSE>},
     ObserverClass{"FixedQParamsObserver", make<FixedQParamsObserver>},
     ObserverClass{"PlaceholderObserver", make_placeholder},
     ObserverClass{"NoopObserver", make_noop},

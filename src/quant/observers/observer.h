@@ -46,6 +46,7 @@ struct ObserverArgs {
   double averaging_constant = 0.01;
   int64_t bins = 2048;
   int64_t group_size = 0;         // PerGroup classes
+  double percentile = 99.99;      // PercentileObserver
   double scale = 0;               // FixedQParamsObserver
   int64_t zero_point = 0;         // FixedQParamsObserver
   bool use_grad_scaling = false;  // _LearnableFakeQuantize
@@ -156,7 +157,8 @@ class Observer {
 
 // The constructor of a class by PyTorch's name: MinMaxObserver, MovingAverageMinMaxObserver, PerChannelMinMaxObserver,
 // MovingAveragePerChannelMinMaxObserver, HistogramObserver, FixedQParamsObserver, PlaceholderObserver, NoopObserver,
-// ..., and MergeableHistogramObserver, PerGroupMinMaxObserver and PerGroupMSEObserver, which PyTorch does not have.
+// ..., and what PyTorch does not have: MergeableHistogramObserver, PercentileObserver, EntropyObserver, MSEObserver,
+// PerGroupMinMaxObserver and PerGroupMSEObserver.
 // Throws Error{kInvalidArgument} listing the known names, or where PyTorch's constructor refuses the settings.
 std::shared_ptr<Observer> make_observer(std::string_view class_name, const ObserverArgs& args);
 std::vector<std::string_view> observer_class_names();

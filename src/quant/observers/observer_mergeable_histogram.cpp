@@ -1,6 +1,7 @@
 #include "quant/observers/observer_mergeable_histogram.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "quant/observers/observer_histogram.h"
@@ -10,8 +11,12 @@ namespace qdq {
 
 namespace {
 
-// The range of the least squared error.
-FloatRange searched(const RangeHistogram& histogram, int64_t dst_bins) {
+// By rule.
+constexpr std::array<std::string_view, 4> kNames = {"MergeableHistogramObserver", "PercentileObserver",
+                                                    "EntropyObserver", "MSEObserver"};
+
+// As HistogramObserver searches.
+FloatRange range_by_search(const RangeHistogram& histogram, int64_t dst_bins) {
   const FloatRange seen = histogram.range();
   if (seen.min == seen.max) return seen;
   const std::vector<int64_t>& counts = histogram.counts();
@@ -28,12 +33,21 @@ FloatRange searched(const RangeHistogram& histogram, int64_t dst_bins) {
 
 }  // namespace
 
-MergeableHistogramObserver::MergeableHistogramObserver(const ObserverArgs& args) : Observer(args) {
-  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument,
-            "MergeableHistogramObserver takes per-tensor schemes only, found ", to_string(args.qscheme));
-  QDQ_CHECK(!args.is_dynamic, kInvalidArgument, "MergeableHistogramObserver does not support dynamic quantization");
-  QDQ_CHECK(args.bins == ObserverArgs().bins, kInvalidArgument,
-            "MergeableHistogramObserver chooses its bins itself, so that it cannot have ", args.bins);
+bool is_mergeable_histogram(std::string_view class_name) {
+  return std::find(kNames.begin(), kNames.end(), class_name) != kNames.end();
+}
+
+std::string_view MergeableHistogramObserver::class_name() const { return kNames[static_cast<size_t>(rule_)]; }
+
+MergeableHistogramObserver::MergeableHistogramObserver(const ObserverArgs& args, Rule rule)
+    : Observer(args), rule_(rule) {
+  QDQ_CHECK(!is_per_channel(args.qscheme), kInvalidArgument, class_name(), " takes per-tensor schemes only, found ",
+            to_string(args.qscheme));
+  QDQ_CHECK(!args.is_dynamic, kInvalidArgument, class_name(), " does not support dynamic quantization");
+  QDQ_CHECK(args.bins == ObserverArgs().bins, kInvalidArgument, class_name(),
+            " chooses its bins itself, so that it cannot have ", args.bins);
+  QDQ_CHECK(args.percentile > 0 && args.percentile <= 100, kInvalidArgument, class_name(), " has a percentile of ",
+            args.percentile, ", wanted a number above 0 and at most 100");
   const IntegerRange range = integer_range(args);
   quant_min_ = range.min;
   quant_max_ = range.max;
@@ -42,27 +56,38 @@ MergeableHistogramObserver::MergeableHistogramObserver(const ObserverArgs& args)
 }
 
 void MergeableHistogramObserver::set_attribute(std::string_view name, const AttributeValue& value) {
-  QDQ_CHECK(name != "bins", kInvalidArgument, "MergeableHistogramObserver chooses its bins itself");
+  QDQ_CHECK(name != "bins", kInvalidArgument, class_name(), " chooses its bins itself");
   Observer::set_attribute(name, value);
 }
 
 Tensor MergeableHistogramObserver::forward(const Tensor& x) {
-  QDQ_CHECK(x.numel() == 0 || is_floating(x.dtype()), kInvalidArgument,
-            "MergeableHistogramObserver counts floats, and was given a tensor of ", to_string(x.dtype()));
+  QDQ_CHECK(x.numel() == 0 || is_floating(x.dtype()), kInvalidArgument, class_name(),
+            " counts floats, and was given a tensor of ", to_string(x.dtype()));
   return forward_with_range(x, range_of(x));
 }
 
 Tensor MergeableHistogramObserver::forward_with_range(const Tensor& x, const FloatRange& range) {
-  QDQ_CHECK(!std::isnan(range.min), kInvalidArgument, "MergeableHistogramObserver was given a tensor that holds NaN");
+  QDQ_CHECK(!std::isnan(range.min), kInvalidArgument, class_name(), " was given a tensor that holds NaN");
   found_.reset();
   histogram_.add(x, range);
   return x;
 }
 
+FloatRange MergeableHistogramObserver::searched() const {
+  const int64_t levels = quant_max_ - quant_min_;
+  switch (rule_) {
+    case Rule::kSearch: return range_by_search(histogram_, dst_bins_);
+    case Rule::kPercentile: return range_of_share(histogram_, args_.percentile / 100);
+    case Rule::kEntropy: return range_of_least_divergence(histogram_, levels, is_symmetric(args_.qscheme));
+    case Rule::kMSE: return range_of_least_error(histogram_, levels, is_symmetric(args_.qscheme));
+  }
+  fail(ErrorCode::kInternal, "an unknown rule of an observer");
+}
+
 QParams MergeableHistogramObserver::calculate_qparams() const {
-  QDQ_CHECK(calibrated(), kNotCalibrated,
-            "MergeableHistogramObserver has seen no data; run calibration batches before qparams are asked for");
-  if (!found_) found_ = searched(histogram_, dst_bins_);
+  QDQ_CHECK(calibrated(), kNotCalibrated, class_name(),
+            " has seen no data; run calibration batches before qparams are asked for");
+  if (!found_) found_ = searched();
   return qparams_of_range({&found_->min, 1}, {&found_->max, 1}, args_, {quant_min_, quant_max_});
 }
 
@@ -84,8 +109,8 @@ FloatRange MergeableHistogramObserver::histogram_range() const {
 void MergeableHistogramObserver::set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) {
   QDQ_CHECK(min_val.defined() && max_val.defined() && min_val.dim() == 0 && max_val.dim() == 0 && histogram.defined() &&
                 histogram.dtype() == DType::kS64 && histogram.sizes() == Shape{RangeHistogram::kBins},
-            kInvalidArgument, "MergeableHistogramObserver keeps a least and a largest value and ",
-            RangeHistogram::kBins, " counts, which are whole numbers");
+            kInvalidArgument, class_name(), " keeps a least and a largest value and ", RangeHistogram::kBins,
+            " counts, which are whole numbers");
   const Tensor counts = histogram.contiguous();
   histogram_ = RangeHistogram({static_cast<float>(min_val.item()), static_cast<float>(max_val.item())},
                               {counts.span<int64_t>().begin(), counts.span<int64_t>().end()});

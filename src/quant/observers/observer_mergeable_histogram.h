@@ -1,7 +1,8 @@
-// MergeableHistogramObserver: a histogram whose parts can be merged, and PyTorch's search in it.
+// Observers with a histogram whose parts can be merged, and what range they read from it.
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "quant/observers/observer.h"
 #include "quant/observers/range_histogram.h"
@@ -9,16 +10,25 @@
 namespace qdq {
 
 // Counts in the bins of a RangeHistogram, so that the order of the data and how it is divided among processes change
-// nothing; PyTorch has no such class. Its range is found as HistogramObserver finds it: by the same search for the
-// least squared error (search_histogram), over the bins from the least to the largest value that was seen, 1024 to 4096
-// of them where zero is among the values; and is cut at those two values. Infinite elements are not counted.
+// nothing; PyTorch has no such class. Infinite elements are not counted. The range is cut at the least and the largest
+// value that was seen; the classes differ in how they find it:
 class MergeableHistogramObserver final : public Observer {
  public:
-  // Throws Error{kInvalidArgument} for per-channel schemes, dynamic quantization, or a number of bins other than the
-  // default: it chooses them itself.
-  explicit MergeableHistogramObserver(const ObserverArgs& args);
+  enum class Rule {
+    // MergeableHistogramObserver: as HistogramObserver, by the same search for the least squared error
+    // (search_histogram), over the bins from the least to the largest value, 1024 to 4096 of them where zero is among
+    // the values.
+    kSearch,
+    kPercentile,  // PercentileObserver: args.percentile of the values (range_of_share)
+    kEntropy,     // EntropyObserver: the least divergence of the rounded values (range_of_least_divergence)
+    kMSE,         // MSEObserver: the least squared error of a search over both ends (range_of_least_error)
+  };
 
-  std::string_view class_name() const override { return "MergeableHistogramObserver"; }
+  // Throws Error{kInvalidArgument} for per-channel schemes, dynamic quantization, a number of bins other than the
+  // default, which it chooses itself, or a percentile that is not above 0 and at most 100.
+  explicit MergeableHistogramObserver(const ObserverArgs& args, Rule rule = Rule::kSearch);
+
+  std::string_view class_name() const override;
   std::string_view mergeable_class() const override { return class_name(); }
   // Throws Error{kInvalidArgument} if the data holds NaN or is of an integer dtype.
   Tensor forward(const Tensor& x) override;
@@ -36,9 +46,15 @@ class MergeableHistogramObserver final : public Observer {
   void set_state(const Tensor& min_val, const Tensor& max_val, const Tensor& histogram) override;
 
  private:
+  FloatRange searched() const;
+
+  Rule rule_;
   RangeHistogram histogram_;
   int64_t dst_bins_;
   mutable std::optional<FloatRange> found_;  // until more data comes
 };
+
+// Whether it is the name of one of them.
+bool is_mergeable_histogram(std::string_view class_name);
 
 }  // namespace qdq

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernel/observe.h"
+#include "op/math.h"
 
 namespace qdq {
 
@@ -167,6 +168,79 @@ FloatRange range_of_least_error(const RangeHistogram& histogram, int64_t levels,
     best_high = high;
   }
   return {static_cast<float>(min * best_low / kParts), static_cast<float>(max * best_high / kParts)};
+}
+
+namespace {
+
+// The counts, but for zeros, which are many behind ReLU and rounded in no range: the bin that holds them counts as many
+// as the larger one beside it.
+std::vector<double> counts_beside_zero(const RangeHistogram& histogram) {
+  std::vector<double> out(histogram.counts().begin(), histogram.counts().end());
+  constexpr size_t kZero = RangeHistogram::kBins / 2;
+  out[kZero] = std::min(out[kZero], std::max(out[kZero - 1], out[kZero + 1]));
+  return out;
+}
+
+// The divergence of counts from those of the integers of [low, high], in nats.
+double divergence_of(const RangeHistogram& histogram, const std::vector<double>& all, double low, double high,
+                     int64_t levels) {
+  const auto bin_at = [&](double x) {
+    const auto bin = static_cast<int64_t>(std::floor(std::ldexp(x, -histogram.exponent()))) + RangeHistogram::kBins / 2;
+    return std::clamp<int64_t>(bin, 0, RangeHistogram::kBins - 1);
+  };
+  const int64_t first = bin_at(low), last = std::max(first, high > low ? bin_at(std::nextafter(high, low)) : first);
+  const auto bins = static_cast<size_t>(last - first + 1);
+  std::vector<double> counts(bins), inside(bins);
+  for (int64_t i = 0; i < RangeHistogram::kBins; ++i) {
+    const double count = all[static_cast<size_t>(i)];
+    counts[static_cast<size_t>(std::clamp(i, first, last) - first)] += count;
+    if (i >= first && i <= last) inside[static_cast<size_t>(i - first)] = count;
+  }
+  // Which bins an integer stands for follows from their middles.
+  const double step = (high - low) / static_cast<double>(levels);
+  const auto integer_of = [&](size_t bin) {
+    return std::llround((histogram.middle(first + static_cast<int64_t>(bin)) - low) / step);
+  };
+  double divergence = 0;
+  for (size_t begin = 0, end; begin < bins; begin = end) {
+    double sum = 0, filled = 0;
+    for (end = begin; end < bins && integer_of(end) == integer_of(begin); ++end) {
+      sum += inside[end];
+      filled += counts[end] > 0;
+    }
+    for (size_t bin = begin; bin < end; ++bin) {
+      constexpr double kNothing = 1e-3;  // of a count, in the place of zero
+      if (counts[bin] > 0) divergence += counts[bin] * math::log(counts[bin] / std::max(sum / filled, kNothing));
+    }
+  }
+  double kept = 0, total = 0;
+  for (const double count : inside) kept += count;
+  for (const double count : counts) total += count;
+  if (total == 0) return 0;
+  // Both as shares of their sums.
+  return divergence / total + math::log(std::max(kept, 1.0) / total);
+}
+
+}  // namespace
+
+FloatRange range_of_least_divergence(const RangeHistogram& histogram, int64_t levels, bool symmetric) {
+  double min = std::min(0.0, static_cast<double>(histogram.range().min));
+  double max = std::max(0.0, static_cast<double>(histogram.range().max));
+  if (symmetric) min = -(max = std::max(-min, max));
+  if (histogram.total() == 0 || max == min) return {static_cast<float>(min), static_cast<float>(max)};
+  constexpr int kParts = 128;
+  int best = kParts;
+  double least = kInf;
+  const std::vector<double> counts = counts_beside_zero(histogram);
+  for (int i = kParts; i > 0; --i) {
+    // With fewer bins than integers nothing is rounded.
+    if ((max - min) * i / kParts < static_cast<double>(levels) * histogram.width()) break;
+    const double found = divergence_of(histogram, counts, min * i / kParts, max * i / kParts, levels);
+    if (!(found < least)) continue;
+    least = found;
+    best = i;
+  }
+  return {static_cast<float>(min * best / kParts), static_cast<float>(max * best / kParts)};
 }
 
 FloatRange range_of_share(const RangeHistogram& histogram, double share) {

@@ -1,19 +1,23 @@
-// MergeableQuantizer: any quantizer, with observers whose statistics can be merged.
+// MergeableQuantizer: any quantizer, with another class in the place of HistogramObserver.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quant/quantizer.h"
 
 namespace qdq {
 
-// What another quantizer does, but for one thing: where its specs ask for a HistogramObserver, they get a
-// MergeableHistogramObserver, so that calibrations of parts of the data can be merged. PyTorch has no such quantizer.
+// What another quantizer does, but for one thing: where its specs ask for a HistogramObserver, they get an observer of
+// the given class, whose statistics can be merged, so that the data can be calibrated in parts. PyTorch has no such
+// quantizer.
 class MergeableQuantizer final : public Quantizer {
  public:
-  explicit MergeableQuantizer(std::unique_ptr<Quantizer> quantizer) : quantizer_(std::move(quantizer)) {}
+  // warnings() tells if another class than the default one took the place of none.
+  explicit MergeableQuantizer(std::unique_ptr<Quantizer> quantizer, std::string observer = std::string(kDefault))
+      : quantizer_(std::move(quantizer)), observer_(std::move(observer)) {}
   std::string_view name() const override { return quantizer_->name(); }
   Compat compat() const override { return quantizer_->compat(); }
   void fold_batch_norms(Program& program) override { quantizer_->fold_batch_norms(program); }
@@ -30,12 +34,16 @@ class MergeableQuantizer final : public Quantizer {
   }
   QuantizedInterface quantized_interface() const override { return quantizer_->quantized_interface(); }
   LayersToEqualize layers_to_equalize() const override { return quantizer_->layers_to_equalize(); }
-  std::vector<std::string> warnings() const override { return quantizer_->warnings(); }
+  std::vector<std::string> warnings() const override;
   void adjust_observers(const Program& program,
                         std::vector<std::pair<EdgeOrNode, std::shared_ptr<Observer>>>& observers) override;
 
+  static constexpr std::string_view kDefault = "MergeableHistogramObserver";
+
  private:
   std::unique_ptr<Quantizer> quantizer_;
+  std::string observer_;
+  bool replaced_ = false;
 };
 
 }  // namespace qdq

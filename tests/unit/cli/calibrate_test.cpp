@@ -137,6 +137,42 @@ TEST_F(CalibrateTest, TheModelIsThatOfTheRecipeWithMergeableObservers) {
   EXPECT_EQ(text("3.pt2"), text("one.pt2"));
 }
 
+TEST_F(CalibrateTest, FindsRangesByTheRuleThatIsAskedFor) {
+  const auto quantized = [&](const std::string& file, std::vector<std::string> more) {
+    std::vector<std::string> args = {"quantize",     "model.pt2",       "--calibrate", "images", "-o",           file,
+                                     "--preprocess", "preprocess.json", "--limit",     "30",     "--batch-size", "4"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(run(args), 0) << host.err;
+    return text(file);
+  };
+  std::vector<std::string> files = {quantized("histogram.pt2", {})};
+  for (const std::string rule : {"min-max", "percentile", "entropy", "mse"}) {
+    files.push_back(quantized(rule + ".pt2", {"--observer", rule}));
+    EXPECT_EQ(host.err.find("takes no place"), std::string::npos) << host.err;
+    // In parts the same.
+    ASSERT_EQ(run(calibrate("1/2", "a.json", {"--observer", rule})), 0) << host.err;
+    EXPECT_EQ(host.err.find("warning: Mergeable"), std::string::npos) << host.err;
+    ASSERT_EQ(run(calibrate("2/2", "b.json", {"--observer", rule})), 0) << host.err;
+    ASSERT_EQ(run({"merge", "b.json", "a.json", "-o", "all.json"}), 0) << host.err;
+    ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "all.json", "--observer", rule, "-o", "merged.pt2"}), 0)
+        << host.err;
+    EXPECT_TRUE(text("merged.pt2") == files.back()) << rule;
+  }
+  std::sort(files.begin(), files.end());
+  EXPECT_TRUE(std::unique(files.begin(), files.end()) == files.end());
+  EXPECT_EQ(run({"quantize", "model.pt2", "--observer", "kl", "--calibrate", "images", "-o", "x.pt2"}), 1);
+  EXPECT_NE(host.err.find("--observer is kl; wanted min-max, percentile, entropy or mse"), std::string::npos)
+      << host.err;
+  EXPECT_EQ(run({"quantize", "model.pt2", "--observer", "mse", "--dynamic", "-o", "x.pt2"}), 2);
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_dynamic": true},
+                              "histogram_observer": "MSEObserver"})");
+  ASSERT_EQ(run({"quantize", "model.pt2", "--recipe", "recipe.json", "-o", "x.pt2"}), 0) << host.err;
+  EXPECT_NE(host.err.find("MSEObserver takes no place"), std::string::npos) << host.err;
+  host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "histogram_observer": "PlaceholderObserver"})");
+  expect_error({"quantize", "model.pt2", "--recipe", "recipe.json", "-o", "x.pt2"},
+               {"wanted one of MinMaxObserver, Merge"});
+}
+
 TEST_F(CalibrateTest, SaysThatAnotherObserverTakesThePlaceOfTheDefault) {
   ASSERT_EQ(run(calibrate("1/2", "part.json")), 0) << host.err;
   EXPECT_NE(host.err.find("warning: MergeableHistogramObserver takes the place of HistogramObserver"),

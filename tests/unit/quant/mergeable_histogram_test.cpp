@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "quant/pt2e.h"
 #include "quant/quantizers/mergeable_quantizer.h"
@@ -46,6 +47,113 @@ TEST(MergeableHistogramObserver, FindsAlmostTheScaleOfHistogramObserver) {
       EXPECT_NEAR(a / b, 1, 0.02) << dtype << " " << relu;
       EXPECT_LT(a, (ours->max_val().item() - ours->min_val().item()) / 255) << "the ends are worth cutting";
     }
+}
+
+constexpr const char* kByRules[] = {"PercentileObserver", "EntropyObserver", "MSEObserver"};
+
+double range_of(Observer& observer) {
+  return static_cast<double>(observer.calculate_qparams().scale[0]) *
+         static_cast<double>(observer.quant_max() - observer.quant_min());
+}
+
+// But for MSEObserver, which one far value costs more than the rounding of 20,000 others.
+TEST(ObserversByRule, CutOutliersAway) {
+  Tensor x = bell(3, true);
+  x.span<float>()[7] = 100;
+  for (const char* name : {"PercentileObserver", "EntropyObserver"})
+    for (const QScheme scheme : {QScheme::kPerTensorAffine, QScheme::kPerTensorSymmetric}) {
+      const auto observer = make_observer(name, args_of("uint8", scheme));
+      observer->forward(x);
+      EXPECT_GT(range_of(*observer), 2) << name;
+      EXPECT_LT(range_of(*observer), 80) << name;
+      EXPECT_EQ(observer->max_val().item(), 100) << name;
+    }
+}
+
+TEST(ObserversByRule, KeepWhatIsSpreadEvenly) {
+  const Tensor x = Tensor::empty({20000}, DType::kF32);
+  for (size_t i = 0; i < 20000; ++i) x.span<float>()[i] = static_cast<float>(i) / 20000 - 0.5F;
+  for (const char* name : kByRules) {
+    const auto observer = make_observer(name, args_of("int8"));
+    observer->forward(x);
+    EXPECT_NEAR(range_of(*observer), 1, 0.02) << name;
+  }
+}
+
+TEST(PercentileObserver, HoldsItsShareOfTheValues) {
+  const Tensor x = bell(5, false);
+  std::vector<float> sorted(x.span<float>().begin(), x.span<float>().end());
+  std::sort(sorted.begin(), sorted.end());
+  for (const double percent : {90.0, 99.0, 100.0}) {
+    ObserverArgs args = args_of("int8");
+    args.percentile = percent;
+    const auto observer = make_observer("PercentileObserver", args);
+    observer->forward(x);
+    const auto cut = static_cast<size_t>(std::lround(20000 * (1 - percent / 100) / 2));
+    EXPECT_NEAR(range_of(*observer), sorted[19999 - cut] - sorted[cut], 0.02) << percent;
+  }
+  for (const double wrong : {0.0, -1.0, 100.5, std::nan("")}) {
+    ObserverArgs args = args_of("int8");
+    args.percentile = wrong;
+    EXPECT_THROW(make_observer("PercentileObserver", args), Error) << wrong;
+  }
+}
+
+// Rounded in the range that is found, values are as near as in any other range.
+TEST(MSEObserver, LeavesTheLeastSquaredError) {
+  Tensor x = bell(9, true);
+  for (size_t i = 0; i < 20; ++i) x.span<float>()[i] *= 4;
+  const auto observer = make_observer("MSEObserver", args_of("uint8"));
+  observer->forward(x);
+  const auto error_of = [&](double range) {
+    const double step = range / 255;
+    double sum = 0;
+    for (const float value : x.span<float>())
+      sum += std::pow(value - step * std::clamp(std::round(value / step), 0.0, 255.0), 2);
+    return sum;
+  };
+  const double found = error_of(range_of(*observer));
+  for (double range = 1; range < observer->max_val().item(); range += 0.1)
+    EXPECT_LT(found, 1.1 * error_of(range)) << range;
+}
+
+// The divergence as its definition has it, value by value, for the range that is found and for others.
+TEST(EntropyObserver, LeavesTheLeastDivergence) {
+  Tensor x = bell(11, true);
+  for (size_t i = 0; i < 20; ++i) x.span<float>()[i] *= 6;
+  const auto observer = make_observer("EntropyObserver", args_of("uint8"));
+  observer->forward(x);
+  const double most = observer->max_val().item(), width = std::exp2(std::ceil(std::log2(most)) - 11);
+  const auto divergence_of = [&](double range) {
+    const auto bins = static_cast<size_t>(std::ceil(range / width));
+    std::vector<double> counts(bins), inside(bins), left(bins);
+    for (const float value : x.span<float>()) {
+      const auto bin = static_cast<size_t>(value / width);
+      ++counts[std::min(bin, bins - 1)];
+      if (bin < bins) ++inside[bin];
+    }
+    inside[0] = counts[0] = std::min(counts[0], counts[1]);  // of zeros
+    const auto integer_of = [&](size_t bin) {
+      return std::lround((static_cast<double>(bin) + 0.5) * width / (range / 255));
+    };
+    double kept = 0, sum = 0;
+    const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+    for (size_t bin = 0; bin < bins; ++bin) {
+      double all = 0, filled = 0;
+      for (size_t other = 0; other < bins; ++other)
+        if (integer_of(other) == integer_of(bin)) {
+          all += inside[other];
+          filled += counts[other] > 0;
+        }
+      if (counts[bin] > 0) left[bin] = std::max(all / filled, 1e-3);
+      kept += inside[bin];
+    }
+    for (size_t bin = 0; bin < bins; ++bin)
+      if (counts[bin] > 0) sum += counts[bin] / total * std::log(counts[bin] / total / (left[bin] / kept));
+    return sum;
+  };
+  const double found = divergence_of(range_of(*observer));
+  for (int i = 128; most * i / 128 >= 255 * width; i -= 4) EXPECT_LE(found, divergence_of(most * i / 128) + 1e-9) << i;
 }
 
 TEST(MergeableHistogramObserver, GivesTheSameInAnyOrder) {
