@@ -159,13 +159,13 @@ test("weights of 4 bits are rounded for the outputs, and a score of one's own ch
 });
 
 test("outputs are measured by metrics of the field", () => {
-  const f32 = (shape, data) => new qdq.Tensor("float32", shape, new Float32Array(data));
+  const f32 = (shape, data) => ({ dtype: "float32", shape, data: new Float32Array(data) });
   const boxes = [[f32([1, 2, 6], [0, 0, 10, 10, 0.9, 1, 20, 20, 30, 40, 0.8, 2])]];
   const moved = [[f32([1, 2, 6], [0, 0, 9, 10, 0.9, 1, 50, 20, 60, 40, 0.8, 2])]];
   expect(qdq.measure("box-f1", boxes, { reference: boxes })).toBe(1);
   expect(qdq.measure("box-f1", moved, { reference: boxes })).toBe(0.5);
   expect(qdq.measure("box-map", moved, { reference: boxes })).toBeCloseTo(0.45, 9);
-  const text = new qdq.Tensor("int64", [1, 3], new BigInt64Array([1n, 0n, 1n]));
+  const text = { dtype: "int64", shape: [1, 3], data: new BigInt64Array([1n, 0n, 1n]) };
   const logits = [[f32([1, 3, 2], [Math.log(3), 0, 0, Math.log(3), 0, 0])]];
   expect(qdq.measure("perplexity", logits, { inputs: [[text]] })).toBeCloseTo(4 / 3, 6);
   expect(qdq.measure("token-f1", logits, { labels: text })).toBe(0);
