@@ -22,19 +22,21 @@ inline Tensor noise(const Shape& shape, unsigned seed, float scale = 1) {
   return out;
 }
 
+// A float parameter of the program and the node that gets it.
+inline Node* parameter(Program& program, const std::string& name, Tensor tensor) {
+  Node* node = program.graph->get_attr(name, node_name_of(name));
+  node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, true}};
+  program.add_attribute({name, std::move(tensor), Attribute::Kind::kParameter, true, true});
+  return node;
+}
+
 // x [s0, 2, 4, 4] -> conv2d 3x3 -> relu -> flatten -> linear -> [s0, 3].
 inline Program classifier() {
   Program program;
   Graph& graph = *program.graph;
-  const auto parameter = [&](const char* name, Tensor tensor) {
-    Node* node = graph.get_attr(name, node_name_of(name));
-    node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, true}};
-    program.add_attribute({name, std::move(tensor), Attribute::Kind::kParameter, true, true});
-    return node;
-  };
-  Node* weight = parameter("conv.weight", noise({4, 2, 3, 3}, 1));
-  Node* bias = parameter("conv.bias", noise({4}, 2));
-  Node* head = parameter("head.weight", noise({3, 64}, 3, 0.2F));
+  Node* weight = parameter(program, "conv.weight", noise({4, 2, 3, 3}, 1));
+  Node* bias = parameter(program, "conv.bias", noise({4}, 2));
+  Node* head = parameter(program, "head.weight", noise({3, 64}, 3, 0.2F));
   Node* x = graph.create(Node::Op::kPlaceholder, "x");
   x->meta.val = {TensorMeta{DType::kF32, {SymInt::symbol("s0"), 2, 4, 4}, {}, false}};
   program.symbol_ranges["s0"] = {1, 1024};

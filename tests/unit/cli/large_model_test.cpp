@@ -31,11 +31,8 @@ Program layers() {
     Node* weight = nullptr;
     {
       const auto point = graph.insert_before(graph.first());
-      weight = graph.get_attr(name, node_name_of(name));
+      weight = parameter(program, name, noise({kWidth, kWidth}, static_cast<unsigned>(i), 0.05F));
     }
-    weight->meta.val = {TensorMeta{DType::kF32, {kWidth, kWidth}, {}, true}};
-    program.add_attribute(
-        {name, noise({kWidth, kWidth}, static_cast<unsigned>(i), 0.05F), Attribute::Kind::kParameter, true, true});
     x = graph.call("torch.ops.aten.relu.default", {graph.call("torch.ops.aten.linear.default", {x, weight})});
   }
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(x)})});

@@ -231,14 +231,8 @@ TEST_F(WordsTest, LeavesOperatorsInFloatUntilACommandIsContent) {
 Program language_model() {
   Program program;
   Graph& graph = *program.graph;
-  const auto parameter = [&](const char* name, Tensor tensor) {
-    Node* node = graph.get_attr(name, node_name_of(name));
-    node->meta.val = {TensorMeta{DType::kF32, SymShape(tensor.sizes().begin(), tensor.sizes().end()), {}, true}};
-    program.add_attribute({name, std::move(tensor), Attribute::Kind::kParameter, true, true});
-    return node;
-  };
-  Node* words = parameter("words.weight", noise({7, 8}, 1));
-  Node* head = parameter("head.weight", noise({7, 8}, 2));
+  Node* words = parameter(program, "words.weight", noise({7, 8}, 1));
+  Node* head = parameter(program, "head.weight", noise({7, 8}, 2));
   Node* x = graph.create(Node::Op::kPlaceholder, "x");
   x->meta.val = {TensorMeta{DType::kS64, {SymInt::symbol("s0"), 4}, {}, false}};
   program.symbol_ranges["s0"] = {1, 1024};
