@@ -90,9 +90,8 @@ CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
       .add_option(
           "--metric", metric,
           "what outputs are worth: box-f1 or box-map beside the float model's boxes, token-f1, perplexity, or a "
-          "command "
-          "that prints it, more is better: it reads {outputs}, an .npz, and, as it likes, {labels}, the file of "
-          "--labels")
+          "command that prints it, more is better: it reads {outputs}, an .npz, and, as it likes, {labels}, the file "
+          "of --labels")
       ->type_name("METRIC");
 }
 
@@ -147,9 +146,8 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                           ->type_name("N");
   auto* observer =
       verb.add_option("--observer", options.observer,
-                      "how ranges of activations are found in samples: min-max, percentile (99.99 % of the "
-                      "values), entropy (least divergence), mse (least squared error); without it by "
-                      "PyTorch's histogram")
+                      "how ranges of activations are found in samples: min-max, percentile (99.99 % of the values), "
+                      "entropy (least divergence), mse (least squared error); without it by PyTorch's histogram")
           ->type_name("NAME");
   auto* group_size = verb.add_option("--group-size", options.group_size,
                                      "a scale for each N neighbours in a row of a linear layer's weight; with --dynamic"

@@ -74,7 +74,11 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     if (args.find("averaging_constant")) out.averaging_constant = args.required<double>("averaging_constant");
     out.bins = optional_integer(args, "bins");
     out.group_size = args.optional<int64_t>("group_size", 0);
-    out.percentile = args.optional<double>("percentile", out.percentile);
+    if (args.find("percentile")) {
+      QDQ_CHECK(out.class_name == "PercentileObserver", kInvalidArgument, args.where("percentile"),
+                " is of PercentileObserver alone, found with ", out.class_name);
+      out.percentile = args.required<double>("percentile");
+    }
     out.reduce_range = args.optional<bool>("reduce_range", false);
     out.use_grad_scaling = args.optional<bool>("use_grad_scaling", false);
     if (args.find("observer")) {

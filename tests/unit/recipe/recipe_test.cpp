@@ -149,6 +149,20 @@ TEST(Recipe, ConfigsMaySpellOutSpecs) {
   EXPECT_NE(refusal(shared).find("no particular node"), std::string::npos);
 }
 
+TEST(Recipe, APercentileIsOfPercentileObserverAlone) {
+  const auto recipe = [](const std::string& observer) {
+    return R"({"quantizer": "XNNPACKQuantizer", "global": {"input_activation": {"spec": "quantization", "dtype": "int8",
+        "qscheme": "per_tensor_affine", "observer": {"class": ")" +
+           observer + R"(", "args": {"percentile": 99.5}}}}})";
+  };
+  const auto quantizer = parse(recipe("PercentileObserver"));
+  const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
+  ASSERT_EQ(prepared.observers().size(), 1u);
+  EXPECT_EQ(prepared.observers()[0].observer->args().percentile, 99.5);
+  EXPECT_NE(refusal(recipe("MinMaxObserver")).find("is of PercentileObserver alone, found with MinMaxObserver"),
+            std::string::npos);
+}
+
 TEST(Recipe, PatternsAsData) {
   const Pattern pattern = parse_pattern(format::parse_json(R"({"inputs": ["x", "w"], "nodes": [{"name": "fc",
       "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})",
