@@ -103,6 +103,19 @@ TEST_F(WordsTest, RecipesArePrintedWithWhatTheySay) {
   EXPECT_EQ(printed()["$schema"], "http://json-schema.org/draft-07/schema#");
 }
 
+TEST_F(WordsTest, PrintedRecipesOfEveryKindAreTaken) {
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"--quantizer", "x86-inductor"}, Words{"--fx", "x86"}, Words{"--weights-only"}, Words{"--for", "ort"},
+        Words{"--for", "executorch"}, Words{"--for", "openvino"}, Words{"--for", "qnn"}}) {
+    Words verb{"recipe"};
+    verb.insert(verb.end(), words.begin(), words.end());
+    ASSERT_EQ(run(verb), 0) << host.err;
+    host.add("r.json", host.out);
+    EXPECT_EQ(run(quantize({"--recipe", "r.json"})), 0) << words.back() << ": " << host.err;
+  }
+}
+
 TEST_F(WordsTest, QuietSaysNothingOfWhatWentWell) {
   ASSERT_EQ(run(quantize({"--quiet", "--recover"})), 0) << host.err;
   EXPECT_EQ(host.out, "");
