@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <new>
 
 #include <stb/stb_image.h>
 #include <stb/stb_image_write.h>
 
 #include "format/json.h"
+#include "format/stb.h"
 
 namespace qdq::format {
 
@@ -311,15 +313,20 @@ Tensor decode_image(ByteSpan bytes, const std::string& what) {
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
-  QDQ_CHECK(stbi_info_from_memory(data, length, &W, &H, &C) && W > 0 && H > 0, kBadFile, what,
-            " is not a JPEG, PNG or BMP image that can be read: ", fault_of(bytes));
+  const uint64_t refused = refused_to_decoders();
+  const auto check = [&](const char* wrong, bool is_right) {
+    if (!is_right && refused_to_decoders() != refused) throw std::bad_alloc();
+    QDQ_CHECK(is_right, kBadFile, what, wrong, ": ", fault_of(bytes));
+  };
+  check(" is not a JPEG, PNG or BMP image that can be read",
+        stbi_info_from_memory(data, length, &W, &H, &C) != 0 && W > 0 && H > 0);
   QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ",
             bytes.size(), " bytes can hold");
   QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels,
             " are read");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
-  QDQ_CHECK(pixels, kBadFile, what, " cannot be decoded: ", fault_of(bytes));
+  check(" cannot be decoded", pixels != nullptr);
   const size_t count = size_t{3} * static_cast<size_t>(W) * static_cast<size_t>(H);
   return Tensor::of<uint8_t>({H, W, 3}, std::span<const uint8_t>(pixels.get(), count));
 }

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <limits>
 #include <memory>
-#include <new>
 #include <numeric>
 
 #include <stb/stb_image.h>
 
 #include "base/disk_blocks.h"
 #include "base/large_pages.h"
+#include "format/stb.h"
 #include "tensor/strings.h"
-
-// Of stb_image_write (stb.cpp), whose header does not declare it: the bytes as a zlib stream, to be given to free().
-extern "C" unsigned char* stbi_zlib_compress(unsigned char* data, int size, int* packed_size, int quality);
 
 namespace qdq::format {
 
@@ -351,15 +347,10 @@ void ZipWriter::add_deflated(std::string_view name, ByteSpan data) {
   constexpr size_t kMost = size_t{1} << 30;
   constexpr int kQuality = 8, kZlibHeader = 2, kZlibTrailer = 4;
   if (data.empty() || data.size() >= kMost) return add(name, data);
-  int size = 0;
-  // It only reads what it is given, though its type does not say so.
-  auto* const bytes = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(data.data()));
-  const std::unique_ptr<unsigned char, decltype([](unsigned char* packed) { std::free(packed); })> zlib(
-      stbi_zlib_compress(bytes, static_cast<int>(data.size()), &size, kQuality));
-  if (!zlib) throw std::bad_alloc();
-  const auto packed = static_cast<size_t>(size - kZlibHeader - kZlibTrailer);
-  if (packed >= data.size()) return add(name, data);
-  add(name, data, {reinterpret_cast<const std::byte*>(zlib.get()) + kZlibHeader, packed}, kDeflated);
+  const Bytes zlib = zlib_stream(data, kQuality);
+  const ByteSpan packed = ByteSpan(zlib).first(zlib.size() - kZlibTrailer).subspan(kZlibHeader);
+  if (packed.size() >= data.size()) return add(name, data);
+  add(name, data, packed, kDeflated);
 }
 
 void ZipWriter::add(std::string_view name, ByteSpan data, ByteSpan packed, uint16_t method) {
