@@ -11,6 +11,7 @@
 #include "base/disk_output.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/folder.h"
 #include "base/large_pages.h"
 #include "base/memory.h"
 #include "base/standard_input.h"
@@ -123,10 +124,8 @@ class Disk final : public Files {
   }
 
   void for_each_name(const std::string& folder, const std::function<void(std::string)>& take) override {
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-      take(at->path().filename().string());
-    if (error) fail(ErrorCode::kIo, "cannot list ", folder, ": ", reason_of(error.value()));
+    if (const int error = for_each_name_in(folder, take); error != 0)
+      fail(ErrorCode::kIo, "cannot list ", folder, ": ", reason_of(error));
   }
 
   bool serves_threads() const override { return true; }

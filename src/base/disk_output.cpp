@@ -14,11 +14,13 @@
 #include <ctime>
 #include <filesystem>
 #include <mutex>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/disk_blocks.h"
 #include "base/error.h"
+#include "base/folder.h"
 
 namespace qdq {
 
@@ -133,19 +135,17 @@ bool has_ended(pid_t process) {
 void remove_stale_parts(const fs::path& file) {
   constexpr time_t kStale = 60;
   const std::string begin = file.filename().string() + ".", end = ".part";
-  std::error_code error;
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (fs::directory_iterator at(folder, error), last; !error && at != last; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) continue;
+  for_each_name_in(folder.string(), [&](std::string_view name) {
+    if (name.size() <= begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) return;
     const char *number = name.data() + begin.size(), *behind = name.data() + name.size() - end.size();
     pid_t process = 0;
     const auto [stop, wrong] = std::from_chars(number, behind, process);
+    const fs::path part = folder / name;
     struct stat found{};
-    if (wrong != std::errc() || stop != behind || process <= 0 || lstat(at->path().c_str(), &found) != 0) continue;
-    if (S_ISREG(found.st_mode) && has_ended(process) && time(nullptr) - found.st_mtime > kStale)
-      ::unlink(at->path().c_str());
-  }
+    if (wrong != std::errc() || stop != behind || process <= 0 || lstat(part.c_str(), &found) != 0) return;
+    if (S_ISREG(found.st_mode) && has_ended(process) && time(nullptr) - found.st_mtime > kStale) ::unlink(part.c_str());
+  });
 }
 
 constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
