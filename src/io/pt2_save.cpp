@@ -662,15 +662,14 @@ class ProgramWriter {
 
   Json exported_program() {
     Json module = tagged("graph", graph(false));
-    module["signature"]["input_specs"] = std::move(input_specs_);
-    module["signature"]["output_specs"] = std::move(output_specs_);
+    module["signature"] =
+        format::json_object({{"input_specs", std::move(input_specs_)}, {"output_specs", std::move(output_specs_)}});
     module["module_call_graph"] = module_call_graph();
     module["metadata"] = Json::object();
     Json out = tagged("graph_module", std::move(module));
     out["opset_version"] = tagged("aten", kAtenOpset);
     out["range_constraints"] = range_constraints();
-    out["schema_version"]["major"] = kSchemaMajor;
-    out["schema_version"]["minor"] = kSchemaMinor;
+    out["schema_version"] = format::json_object({{"major", kSchemaMajor}, {"minor", kSchemaMinor}});
     out["verifiers"] = Json::array({program_.dialect});
     out["torch_version"] = kTorchVersion;
     return out;
