@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "cli/cli.h"
+#include "cli/last_words.h"
 
 namespace {
 
@@ -115,6 +116,7 @@ class NativeHost final : public qdq::Host {
 }  // namespace
 
 int main(int argc, char** argv) {
+  qdq::say_last_words();
 #ifdef __GLIBC__
   // What kernels need for a moment comes and goes at every operator: memory that went back to the system would be
   // cleared page by page again. Whole files do go back.
