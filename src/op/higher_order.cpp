@@ -8,6 +8,7 @@
 #include "op/control_flow.h"
 #include "op/families.h"
 #include "op/infer.h"
+#include "op/size_symbols.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -73,15 +74,6 @@ std::vector<ValueMeta> output_metas(const Program& program) {
   for (const Argument& result : program.graph->output_node()->arg(0).list())
     out.push_back(result.node() ? result.node()->meta.val : ValueMeta());
   return out;
-}
-
-// Whether the size is a number or depends on the sizes of inputs alone: u0, u1, ... are those that a run tells, and
-// v0, v1, ... those that change from iteration to iteration; each is known in its own graph only.
-bool is_known_outside(const SymInt& size) {
-  const std::string text = size.to_string();
-  for (size_t i = 0; i + 1 < text.size(); ++i)
-    if ((text[i] == 'u' || text[i] == 'v') && text[i + 1] >= '0' && text[i + 1] <= '9') return false;
-  return true;
 }
 
 // One value that can be either: what differs between the two is known when it runs.

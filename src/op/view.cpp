@@ -4,6 +4,7 @@
 
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/size_symbols.h"
 
 namespace qdq {
 namespace {
@@ -188,7 +189,7 @@ template <Order<Tensor> order> Value eval_order(const Call<Tensor>& call) {
   return call.tensor(0).permute(order(call, rank_of(call.tensor(0))));
 }
 
-// Python's slice rules; a symbolic size is taken to be large enough for numbers inside of it.
+// Python's slice rules; the open size of an input is taken to be large enough for numbers inside of it.
 struct Span {
   SymInt start, end;
 };
@@ -201,6 +202,13 @@ SymInt clamp_index(const SymInt& index, const SymInt& size) {
 }
 template <class T> Span slice_span(const Call<T>& call, const SymInt& size) {
   Span span;
+  const SymInt from = call.is_none(2) ? SymInt(0) : call.sym(2), to = call.is_none(3) ? size : call.sym(3);
+  if (!is_known_outside(size) && from.is_constant() && (to.is_constant() || to == size)) {
+    span.start = from == SymInt(0) ? SymInt(0) : bound_within(*from.constant(), size);
+    span.end = to == size ? size : bound_within(*to.constant(), size);
+    if (!(span.start == SymInt(0))) span.end = span.start + larger_size(0, span.end - span.start);
+    return span;
+  }
   span.start = call.is_none(2) ? SymInt(0) : clamp_index(call.sym(2), size);
   span.end = call.is_none(3) ? size : clamp_index(call.sym(3), size);
   const std::optional<int64_t> length = (span.end - span.start).constant();

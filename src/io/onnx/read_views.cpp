@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "io/onnx/chains.h"
+#include "op/size_symbols.h"
 #include "tensor/strings.h"
 
 namespace qdq {
@@ -66,21 +67,6 @@ void split(OnnxCall& call) {
   }
 }
 
-// The smaller and the larger of two sizes, as sympy writes them where they are not known.
-SymInt extreme_size(const char* name, const SymInt& a, const SymInt& b) {
-  if (a == b) return a;
-  if (const auto x = a.constant(), y = b.constant(); x && y)
-    return name[1] == 'i' ? std::min(*x, *y) : std::max(*x, *y);
-  return SymInt::parse(concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")"));
-}
-
-// Where a bound that counts from either end lies on an axis of an open size.
-SymInt bound_within(int64_t bound, const SymInt& size) {
-  if (bound >= int64_t{1} << 31) return size;
-  if (bound >= 0) return extreme_size("Min", bound, size);
-  return extreme_size("Max", 0, size + SymInt(bound));
-}
-
 // Elements from start to end of an axis. PyTorch takes numbers to lie within an axis of open size; those of a file may
 // lie beyond, so that the size of the result is not known before the model runs.
 Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
@@ -92,9 +78,10 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
   if (call.import().is_constant(out) || size.is_constant() || !first || !last) return out;
   TensorMeta meta = call.meta_of(out);
   SymInt& length = meta.sizes[static_cast<size_t>(axis)];
-  if (!length.is_constant()) return out;
-  const SymInt from = bound_within(*first, size), until = bound_within(*last >= kEnd ? INT64_MAX : *last, size);
-  const SymInt all = from == SymInt(0) ? until : extreme_size("Max", 0, until - from);
+  if (!length.is_constant() && is_known_outside(size)) return out;
+  const SymInt from = *first == 0 ? SymInt(0) : bound_within(*first, size);
+  const SymInt until = bound_within(*last >= kEnd ? INT64_MAX : *last, size);
+  const SymInt all = from == SymInt(0) ? until : larger_size(0, until - from);
   length = (all + SymInt(step - 1)).floor_div(SymInt(step));
   call.import().know_size(length, out, axis);
   out->meta.val.value = std::move(meta);

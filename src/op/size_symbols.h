@@ -1,0 +1,19 @@
+// Sizes that only a run tells, and the smaller and the larger of sizes that are not known.
+#pragma once
+
+#include "tensor/sym_int.h"
+
+namespace qdq {
+
+// Whether the size is a number or depends on the sizes of inputs alone: u0, u1, ... are those that a run tells, and
+// v0, v1, ... those that change from iteration to iteration; each is known in its own graph only.
+bool is_known_outside(const SymInt& size);
+
+// As sympy writes them where they are not known, Min(10, u0), which SymInt::evaluate knows.
+SymInt smaller_size(const SymInt& a, const SymInt& b);
+SymInt larger_size(const SymInt& a, const SymInt& b);
+
+// Where a bound of a slice, which counts from either end and may lie beyond, is on an axis of an open size.
+SymInt bound_within(int64_t bound, const SymInt& size);
+
+}  // namespace qdq
