@@ -230,9 +230,9 @@ void instance_norm(AtenCall& call) {
 // count_include_pad, divisor_override)
 void pool(AtenCall& call) {
   const bool is_max = call.name().starts_with("max");
-  const size_t axes = call.name().starts_with("max_pool1d") || call.name().starts_with("avg_pool1d") ? 1
-                      : call.name().find("3d") != std::string::npos                                  ? 3
-                                                                                                     : 2;
+  const size_t axes = call.name().find("1d") != std::string::npos   ? 1
+                      : call.name().find("3d") != std::string::npos ? 3
+                                                                    : 2;
   if (call.rank(0) != axes + 2) call.refuse("has an input without a batch axis, which ONNX's pools cannot");
   const std::vector<int64_t> kernel = call.integers(1, axes);
   const bool has_stride = !call.is_none(2) && !(call.arg(2).is_list() && call.arg(2).list().empty());
@@ -243,7 +243,15 @@ void pool(AtenCall& call) {
   if (is_max) attributes.add("dilations", call.integers(4, axes));
   else attributes.add("count_include_pad", call.flag(5));
   if (!is_max && !call.is_none(6)) call.refuse("has a divisor of its own, which ONNX's AveragePool does not have");
-  call.finish(is_max ? "MaxPool" : "AveragePool", {call.tensor(0)}, attributes);
+  if (call.name().find("with_indices") == std::string::npos)
+    return call.finish(is_max ? "MaxPool" : "AveragePool", {call.tensor(0)}, attributes);
+  // ONNX counts the places of the whole tensor, PyTorch those of each plane.
+  const std::vector<std::string> names = call.name_results(2);
+  const std::string places = call.file().fresh(names[1] + "_of_all");
+  call.file().emit_many("MaxPool", call.tensor(0), attributes, {names[0], places},
+                        call.node().meta.extra_of(kOnnxNode));
+  const std::string sizes = call.emit("Shape", call.tensor(0), {"start", 2});
+  call.file().emit("Mod", {places, call.emit("ReduceProd", sizes, {"keepdims", 0})}, {}, names[1]);
 }
 
 void adaptive_average(AtenCall& call) {
@@ -475,8 +483,11 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"linear.default", linear},
                                             {"matmul.default", matmul},
                                             {"max_pool1d.default", pool},
+                                            {"max_pool1d_with_indices.default", pool},
                                             {"max_pool2d.default", pool},
+                                            {"max_pool2d_with_indices.default", pool},
                                             {"max_pool3d.default", pool},
+                                            {"max_pool3d_with_indices.default", pool},
                                             {"mm.default", matmul},
                                             {"native_layer_norm.default", native_layer_norm},
                                             {"quantize_per_channel.default", per_channel},

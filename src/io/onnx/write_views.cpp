@@ -203,6 +203,21 @@ void non_max_suppression(AtenCall& call) {
               {"center_point_box", call.flag(5)});
 }
 
+// (input, rois [K, 5], spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): the first number of each
+// row tells the image.
+void roi_align(AtenCall& call) {
+  const auto part = [&](int64_t from, int64_t to) {
+    const auto number = [&](int64_t value) { return call.integers_as_tensor({value}); };
+    return call.emit("Slice", {call.tensor(1), number(from), number(to), number(1)});
+  };
+  const std::string image = call.emit("Squeeze", {part(0, 1), call.integers_as_tensor({1})});
+  call.finish("RoiAlign",
+              {call.tensor(0), part(1, 5), call.emit("Cast", image, {"to", format::onnx_number(DType::kS64)})},
+              {"spatial_scale", call.number(2), "output_height", call.integer(3), "output_width", call.integer(4),
+               "sampling_ratio", std::max<int64_t>(0, call.integer(5)), "coordinate_transformation_mode",
+               call.flag(6) ? "half_pixel" : "output_half_pixel"});
+}
+
 // (input, grid, interpolation_mode, padding_mode, align_corners)
 void grid_sampler(AtenCall& call) {
   static constexpr const char *kModes[] = {"bilinear", "nearest", "bicubic"},
@@ -226,6 +241,7 @@ constexpr AtenExporter kViewExporters[] = {{"_unique2.default", unique},
                                            {"item.default", item},
                                            {"movedim.int", move_axis},
                                            {"non_max_suppression.default", non_max_suppression},
+                                           {"roi_align.default", roi_align},
                                            {"nonzero.default", nonzero},
                                            {"pixel_unshuffle.default", pixel_unshuffle},
                                            {"repeat_interleave.self_int", repeat_each},
