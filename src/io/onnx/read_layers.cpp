@@ -142,6 +142,10 @@ void batch_norm_of_training(OnnxCall& call) {
   Node *input = call.tensor(0), *mean = call.tensor(3), *variance = call.tensor(4);
   const auto is_read = [&](size_t i) { return call.has_output(i) && call.num_uses(i) > 0; };
   if (!is_read(1) && !is_read(2)) {
+    // PyTorch's form changes them, and files have equal tensors once: each gets its own.
+    for (Node** statistics : {&mean, &variance})
+      if (call.import().is_constant(*statistics))
+        *statistics = call.import().constant(call.import().constant_of(*statistics).clone(), "running");
     call.set(call.call("batch_norm.default", {input, call.tensor(1), call.tensor(2), mean, variance, true,
                                               1 - call.real("momentum", 0.9), call.real("epsilon", 1e-5), true}));
     return;

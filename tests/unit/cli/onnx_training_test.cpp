@@ -1,5 +1,8 @@
 // ONNX models that were exported in training mode: read as PyTorch's operators in that mode, refused where they are
 // quantized, and moved to their inference form on request.
+#include <gtest/gtest.h>
+
+#include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "unit/cli/cli_fixture.h"
@@ -65,6 +68,26 @@ TEST_F(CliTest, ABatchNormInTrainingModeIsReadAndWrittenSo) {
     EXPECT_EQ(dropout->arg(1).as<double>(), 0.5);
     EXPECT_TRUE(dropout->arg(2).as<bool>());
   }
+}
+
+// Exporters write equal tensors once. Here the scale is the running variance too, which a run must not change.
+TEST(OnnxTraining, WhatABatchNormKeepsIsNobodyElses) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  format::OnnxNode norm{"norm", "BatchNormalization", "", {"x", "one", "zero", "zero", "one"}, {"y", "mean", "var"}, {},
+                        {}};
+  norm.attributes = {attribute("training_mode", 1)};
+  file.nodes = {norm};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{2, ""}, {1, ""}}});
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  file.initializers.emplace_back("one", Tensor::full({1}, DType::kF32, 1));
+  file.initializers.emplace_back("zero", Tensor::full({1}, DType::kF32, 0));
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const Tensor x = Tensor::of<float>({2, 1}, {10, 30});
+  const Tensor y = Interpreter(program, {}).run(std::vector<Tensor>{x}).at(0);
+  EXPECT_NEAR(y.data<float>()[0], -1, 1e-6);
+  EXPECT_NEAR(y.data<float>()[1], 1, 1e-6);
 }
 
 }  // namespace
