@@ -9,6 +9,7 @@
 namespace qdq {
 namespace {
 
+constexpr int64_t kUnscaled = 0, kScaledBySize = 2;         // PyTorch's numbers of normalizations
 constexpr double kTurn = 6.283185307179586476925286766559;  // 2 pi
 
 DType output_dtype(OnnxCall& call) {
@@ -93,7 +94,6 @@ Node* transformed(OnnxCall& call, Node* rows, Node* matrix, int64_t bins) {
 
 // The transform of an axis of x, real [...] or of pairs [..., 2], to pairs.
 Node* fourier_of(OnnxCall& call, Node* x, bool is_real, int64_t axis, bool inverse, bool onesided) {
-  constexpr int64_t kUnscaled = 0, kScaledBySize = 2;  // PyTorch's numbers of normalizations
   const Argument axes(Argument::List{axis});
   if (is_real && !inverse) {
     x = call.call("_fft_r2c.default", {x, axes, kUnscaled, onesided});
@@ -109,6 +109,24 @@ Node* fourier_of(OnnxCall& call, Node* x, bool is_real, int64_t axis, bool inver
   return call.call("view_as_real.default", {x});
 }
 
+// The real signal of `length` elements whose one-sided transform the pairs x [..., 2] are, as numpy.fft.irfft.
+void inverse_onesided(OnnxCall& call, Node* x, int64_t axis) {
+  const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
+  if (call.meta_of(x).dtype != DType::kF32 || parts_of(call, x) != 2 || !size)
+    call.refuse("is inverse and one-sided at once, which qdq does of complex float32 and known sizes");
+  const int64_t length = call.has(1) ? known_number(call, 1) : 2 * (*size - 1), bins = length / 2 + 1;
+  if (length < 1) call.refuse("transforms ", length, " elements");
+  if (bins < *size) x = call.call("slice.Tensor", {x, axis, 0, bins});
+  if (bins > *size) {
+    Argument::List pads(2 * (call.meta_of(x).sizes.size() - static_cast<size_t>(axis)), int64_t{0});
+    pads.back() = bins - *size;
+    x = call.call("constant_pad_nd.default", {x, Argument(pads)});
+  }
+  x = call.call("view_as_complex.default", {x});
+  x = call.call("_fft_c2r.default", {x, Argument(Argument::List{axis}), kScaledBySize, length});
+  call.set(call.call("unsqueeze.default", {x, -1}));
+}
+
 // The axis is an input since opset 20.
 void dft(OnnxCall& call) {
   Node* x = call.tensor(0);
@@ -118,7 +136,7 @@ void dft(OnnxCall& call) {
   const int64_t axis = call.axis(given, rank), last = static_cast<int64_t>(rank) - 1;
   if (axis == last) call.refuse("goes along the last axis, which holds real and imaginary parts");
   const bool inverse = call.integer("inverse", 0) != 0, onesided = call.integer("onesided", 0) != 0;
-  if (inverse && onesided) call.refuse("is inverse and one-sided at once");
+  if (inverse && onesided) return inverse_onesided(call, x, axis);
   const auto size = call.extent(call.tensor(0), static_cast<size_t>(axis)).constant();
   if (!size) call.refuse("transforms an axis of open size; export the model with a fixed size");
   const int64_t length = call.has(1) ? known_number(call, 1) : *size, count = std::min(length, *size);
