@@ -603,6 +603,61 @@ Value eval_det_and_factors(const Call<Tensor>& call) {
 }
 template <class T> BasicValue<T> det(const Call<T>& call) { return item(run_op<T>("_linalg_det", {call[0]}), 0); }
 
+// The inverse of matrices [*, N, N], by elimination in float64, and 0, or the place, counted from 1, of the first pivot
+// that is 0.
+MetaValue infer_inverse_and_info(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  infer_det_and_factors(call);
+  return MetaValue::List{tensor_meta(x.dtype, x.sizes),
+                         tensor_meta(DType::kS32, SymShape(x.sizes.begin(), x.sizes.end() - 2))};
+}
+// Turns a into the identity and b, the identity, into the inverse of a.
+int32_t invert_matrix(double* a, double* b, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < n; ++i)
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
+    if (a[pivot * n + k] == 0) return static_cast<int32_t>(k + 1);
+    for (double* m : {a, b}) {
+      if (pivot != k) std::swap_ranges(m + k * n, m + (k + 1) * n, m + pivot * n);
+    }
+    const double diagonal = a[k * n + k];
+    for (int64_t j = 0; j < n; ++j) {
+      a[k * n + j] /= diagonal;
+      b[k * n + j] /= diagonal;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      const double factor = a[i * n + k];
+      if (i == k || factor == 0) continue;
+      for (int64_t j = 0; j < n; ++j) {
+        a[i * n + j] -= factor * a[k * n + j];
+        b[i * n + j] -= factor * b[k * n + j];
+      }
+    }
+  }
+  return 0;
+}
+Value eval_inverse_and_info(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const int64_t n = x.size(-1);
+  const Tensor rest = x.contiguous().to(DType::kF64).clone(), out = Tensor::full(x.sizes(), DType::kF64, 0);
+  const Tensor info = Tensor::empty(Shape(x.sizes().begin(), x.sizes().end() - 2), DType::kS32);
+  for (int64_t i = 0; i < info.numel(); ++i) {
+    double* inverse = out.data<double>() + i * n * n;
+    for (int64_t k = 0; k < n; ++k) inverse[k * n + k] = 1;
+    info.data<int32_t>()[i] = invert_matrix(rest.data<double>() + i * n * n, inverse, n);
+  }
+  QDQ_CHECK(
+      !call.boolean(1) || info.numel() == 0 ||
+          std::all_of(info.data<int32_t>(), info.data<int32_t>() + info.numel(), [](int32_t v) { return v == 0; }),
+      kInvalidArgument, call.op().target, " got a matrix that has no inverse");
+  return Value::List{out.to(x.dtype()), info};
+}
+template <class T> BasicValue<T> inverse(const Call<T>& call) {
+  return item(run_op<T>("linalg_inv_ex", {call[0], true}), 0);
+}
+
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -630,6 +685,10 @@ void add_composed_ops(std::vector<OpDef>& ops) {
       eval_det_and_factors);
   add("aten::linalg_det(Tensor A) -> Tensor", det, det);
   add("aten::det(Tensor self) -> Tensor", det, det);
+  add("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+      infer_inverse_and_info, eval_inverse_and_info);
+  add("aten::linalg_inv(Tensor A) -> Tensor", inverse, inverse);
+  add("aten::inverse(Tensor self) -> Tensor", inverse, inverse);
   add("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
   add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear, bilinear);
   add("aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, "

@@ -577,6 +577,7 @@ def microsoft():
     for metric in ("euclidean", "sqeuclidean"):
         ms(f"CDist {metric}", "CDist", floats(4, 3), floats(5, 3), metric=metric)
         ms(f"CDist {metric} of open sizes", "CDist", floats(4, 3), Const(floats(5, 3)), metric=metric, open_batch=True)
+    ms("Inverse", "Inverse", floats(2, 3, 3) + 2 * np.eye(3, dtype="float32"))
     ms("CDist of doubles", "CDist", floats(2, 3).astype("float64"), floats(4, 3).astype("float64"))
     ms("Trilu of Microsoft", "Trilu", x, Const(np.int64(1)), upper=0)
 

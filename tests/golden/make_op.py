@@ -1539,6 +1539,13 @@ def determinants():
         case(name, torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
 
 
+def inverses():
+    for name in ("inverse", "linalg_inv", "linalg_inv_ex"):
+        case(name, B(rand(3, 4, 4) + 2 * torch.eye(4)), tol=[1e-5, 1e-5])
+        case(name, torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 4.0]], dtype=f64), tol=[1e-12, 1e-12])
+    case("linalg_inv_ex", torch.tensor([[0.0, 1.0], [0.0, 4.0]]).expand(0, 2, 2))
+
+
 def complex_numbers():
     def z(*shape):
         return torch.complex(rand(*shape), rand(*shape))
@@ -1829,6 +1836,7 @@ def main():
     if not PARTS:
         rows()
     determinants()
+    inverses()
     complex_numbers()
     frames()
     complex_moves()

@@ -222,6 +222,7 @@ constexpr OnnxOperator kMicrosoftOperators[] = {
     {"com.microsoft.Gelu", erf_gelu, nullptr},
     {"com.microsoft.GridSample", as_onnx, nullptr},
     {"com.microsoft.GroupNorm", group_norm_last, nullptr},
+    {"com.microsoft.Inverse", import_plain, "linalg_inv.default"},
     {"com.microsoft.Pad", as_onnx, nullptr},
     {"com.microsoft.QuickGelu", quick_gelu, nullptr},
     {"com.microsoft.Range", as_onnx, nullptr},
