@@ -4,8 +4,10 @@
 #include <atomic>
 
 #include "base/error.h"
+#include "base/large_blocks.h"
+#include "base/process_memory.h"
 
-#ifdef __EMSCRIPTEN__
+#if defined(__EMSCRIPTEN__) || defined(__GLIBC__)
 #include <malloc.h>
 #endif
 
@@ -52,10 +54,48 @@ uint64_t memory_in_use() {
   return counted >= tensors ? counted : counted + (tensors - counted + kWrap - 1) / kWrap * kWrap;
 }
 #else
-uint64_t memory_in_use() { return taken.load(std::memory_order_relaxed); }
+std::atomic<bool> counts_process{false};
+// What the process has besides tensors, and what tensors had taken when that was looked at.
+std::atomic<uint64_t> besides_tensors{0}, looked_at{0};
+
+void look_at_process(uint64_t tensors) {
+  static const uint64_t program = process_memory();
+  // Blocks that are kept are there for the next tensors. What was never written of a tensor the system does not count.
+  const uint64_t all = process_memory(), known = tensors + block_use().kept;
+  besides_tensors = std::max(program, all - std::min(all, known));
+  looked_at = tensors;
+}
+
+// To ask the system takes some microseconds: it is asked for large tensors, when a sixteenth of the limit has come or
+// gone in small ones, and always where the limit is near.
+uint64_t memory_in_use(uint64_t tensors, uint64_t wanted, const MemoryLimit& limit) {
+  constexpr uint64_t kLarge = uint64_t{1} << 20;
+  if (!counts_process) return tensors;
+  const uint64_t last = looked_at, changed = std::max(tensors, last) - std::min(tensors, last);
+  const bool is_near = wanted > limit.bytes / 8 * 7 || tensors + besides_tensors > limit.bytes / 8 * 7 - wanted;
+  if (wanted >= kLarge || is_near || changed > limit.bytes / 16) look_at_process(tensors);
+  return tensors + besides_tensors;
+}
+
+uint64_t left_for(uint64_t wanted, uint64_t tensors, const MemoryLimit& limit) {
+  const auto left = [&] { return limit.bytes - std::min(limit.bytes, memory_in_use(tensors, wanted, limit)); };
+  if (const uint64_t now = left(); !counts_process || wanted <= now) return now;
+  // What is kept for later is needed now.
+  release_kept_blocks();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  return left();
+}
 #endif
 
-uint64_t left_of(const MemoryLimit& limit) { return limit.bytes - std::min(limit.bytes, memory_in_use()); }
+uint64_t left_of(const MemoryLimit& limit, [[maybe_unused]] uint64_t wanted) {
+#ifdef __EMSCRIPTEN__
+  return limit.bytes - std::min(limit.bytes, memory_in_use());
+#else
+  return left_for(wanted, taken, limit);
+#endif
+}
 
 [[noreturn]] void refuse(uint64_t bytes, std::string_view what, uint64_t left, const MemoryLimit& limit) {
   fail(ErrorCode::kOutOfMemory, what, " needs at least ", size_text(bytes), " of memory, and ", size_text(left),
@@ -84,18 +124,19 @@ std::string memory_in_words() {
 
 std::optional<uint64_t> available_memory() {
   const std::optional<MemoryLimit>& limit = memory_limit();
-  return limit ? std::optional(left_of(*limit)) : std::nullopt;
+  return limit ? std::optional(left_of(*limit, 0)) : std::nullopt;
 }
 
 void check_memory(uint64_t bytes, std::string_view what) {
   const std::optional<MemoryLimit>& limit = memory_limit();
   if (!limit) return;
-  const uint64_t left = left_of(*limit);
+  const uint64_t left = left_of(*limit, bytes);
   if (bytes > left) refuse(bytes, what, left, *limit);
 }
 
 #ifdef __EMSCRIPTEN__
 void take_memory(uint64_t bytes) { taken.fetch_add(bytes, std::memory_order_relaxed); }
+void count_process_memory() {}
 
 // Asked by the module's glue (bindings/memory.js) before its memory grows: in the midst of an allocation, so nothing
 // here may allocate.
@@ -107,9 +148,16 @@ extern "C" double qdq_memory_limit() {
 void take_memory(uint64_t bytes) {
   const uint64_t before = taken.fetch_add(bytes, std::memory_order_relaxed);
   const std::optional<MemoryLimit>& limit = memory_limit();
-  if (!limit || (before <= limit->bytes && bytes <= limit->bytes - before)) return;
+  if (!limit) return;
+  const uint64_t left = left_for(bytes, before, *limit);
+  if (bytes <= left) return;
   give_memory_back(bytes);
-  refuse(bytes, "a tensor", limit->bytes - std::min(limit->bytes, before), *limit);
+  refuse(bytes, "a tensor", left, *limit);
+}
+
+void count_process_memory() {
+  counts_process = process_memory() > 0;
+  look_at_process(taken);
 }
 #endif
 void give_memory_back(uint64_t bytes) { taken.fetch_sub(bytes, std::memory_order_relaxed); }

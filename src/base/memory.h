@@ -23,9 +23,12 @@ struct MemoryLimit {
 // nothing can raise.
 const std::optional<MemoryLimit>& memory_limit();
 // Sets the limit of all work that begins afterwards; without a value, the initial one. In WebAssembly the memory does
-// not grow beyond it, so the limit covers everything. Natively it covers tensors alone: the program and its libraries
-// come on top.
+// not grow beyond it, so the limit covers everything. Natively it covers tensors alone, and the program and its
+// libraries come on top, unless the whole process is counted.
 void set_memory_limit(std::optional<MemoryLimit> limit);
+// Natively, has limits cover all that the system counts for this process (base/process_memory.h) from now on: whoever
+// asks for memory for a tensor, or whether there is some, is told of that. Under Linux alone.
+void count_process_memory();
 
 // "memory", or "what is left of the 500 MB that --max-memory allows; ...": the end of a sentence about something that
 // does not fit into it.

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/last_words.h"
 
@@ -117,6 +118,7 @@ class NativeHost final : public qdq::Host {
 
 int main(int argc, char** argv) {
   qdq::say_last_words();
+  qdq::count_process_memory();
 #ifdef __GLIBC__
   // What kernels need for a moment comes and goes at every operator: memory that went back to the system would be
   // cleared page by page again. Whole files do go back.

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "unit/base/limited_memory.h"
 
 namespace qdq {
@@ -71,6 +73,32 @@ TEST(Memory, WhatTensorsTakeIsCountedUntilTheyGiveItBack) {
   give_memory_back(before);
   EXPECT_EQ(*available_memory(), before);
 }
+
+#if defined(__linux__) && !defined(__EMSCRIPTEN__)
+// In a process of its own, for it stays so.
+TEST(WholeProcess, WhatIsNoTensorCountsToo) {
+  constexpr uint64_t kRoom = 100'000'000;
+  const auto is_refused = [](uint64_t bytes) {
+    try {
+      take_memory(bytes);
+    } catch (const Error& error) {
+      return error.code == ErrorCode::kOutOfMemory;
+    }
+    give_memory_back(bytes);
+    return false;
+  };
+  const auto steps = [&] {
+    count_process_memory();
+    const LimitedMemory limit(process_memory() + kRoom);
+    if (is_refused(kRoom / 4) || !is_refused(2 * kRoom)) return 1;
+    const std::vector<char> file(kRoom / 10 * 9, 'x');
+    if (!is_refused(kRoom / 4)) return 2;
+    if (available_memory().value_or(kRoom) > kRoom / 5) return 3;
+    return file.back() == 'x' ? 0 : 4;
+  };
+  EXPECT_EXIT(std::exit(steps()), testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace qdq
