@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor_io.h"
 #include "base/disk_blocks.h"
 #include "base/error.h"
 #include "base/folder.h"
@@ -60,15 +61,14 @@ class Descriptor {
 using Parts = std::span<const std::span<const std::byte>>;
 
 // False with errno set if not all could be written.
-bool write_all(int descriptor, Parts parts) {
+bool write_parts(int descriptor, Parts parts) {
   constexpr size_t kMost = size_t{1} << 26;  // no system takes 2 GB at once, and what is on disk comes to memory
   for (std::span<const std::byte> bytes : parts) {
     while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor, bytes.data(), std::min(bytes.size(), kMost));
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return false;
-      release_pages(bytes.first(static_cast<size_t>(count)));
-      bytes = bytes.subspan(static_cast<size_t>(count));
+      const auto piece = bytes.first(std::min(bytes.size(), kMost));
+      if (!write_all(descriptor, piece)) return false;
+      release_pages(piece);
+      bytes = bytes.subspan(piece.size());
     }
   }
   return true;
@@ -119,7 +119,7 @@ class WithoutPipeSignal {
 void write_stream(const std::string& path, Parts parts) {
   [[maybe_unused]] const WithoutPipeSignal quiet;
   Descriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file || !write_all(file.number(), parts) || !file.close()) refuse_output(path, reason_of(errno));
+  if (!file || !write_parts(file.number(), parts) || !file.close()) refuse_output(path, reason_of(errno));
 }
 
 bool has_ended(pid_t process) {
@@ -176,7 +176,7 @@ class Part {
 
   // False where a file without a name cannot be given one: nothing is left then.
   bool put(Parts parts) {
-    if (!write_all(file_.number(), parts)) refuse();
+    if (!write_parts(file_.number(), parts)) refuse();
     if (!is_named_) {
       if (link_as(path_)) return true;
       if (errno != EEXIST) return false;

@@ -27,12 +27,13 @@ constexpr size_t kNumbers = 17;  // what stands behind a member's name
 
 TarMembers::TarMembers(const std::string& path, Files& files) : path_(path), files_(files) {
   NameSorter sorter;
-  for (const format::TarEntry& entry : format::list_tar(format::FileSource(files, path), path)) {
+  const auto add = [&](const format::TarEntry& entry) {
     std::string member = entry.name + '\0';
     put_number(member, entry.offset);
     put_number(member, entry.size);
     sorter.add(std::move(member));
-  }
+  };
+  format::for_each_in_tar(format::FileSource(files, path), add, path);
   members_ = sorter.finish();
 }
 

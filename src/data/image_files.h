@@ -15,7 +15,7 @@ namespace qdq {
 // The members of a .tar archive, found by their names.
 class TarMembers {
  public:
-  // Throws what list_tar throws.
+  // Throws what for_each_in_tar throws.
   TarMembers(const std::string& path, Files& files);
   void for_each(const std::function<void(std::string)>& visit) const;
   // Throws Error{kInvalidArgument} if there is no such member.
@@ -27,7 +27,7 @@ class TarMembers {
   SortedNames members_;  // NAME, a zero, and the 16 bytes of offset and size
 };
 
-// The files keep the names that lie in memory short: data/sorted_names.h says how.
+// The names of the files lie outside of memory: data/sorted_names.h says how.
 class ImageFiles {
  public:
   // Throws Error{kIo} for what cannot be listed, and what TarMembers throws.

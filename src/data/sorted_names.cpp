@@ -23,32 +23,44 @@ size_t take_size(const std::string& from, size_t& at) {
 
 }  // namespace
 
+SortedNames::SortedNames(std::shared_ptr<ScratchBytes> store) : store_(std::move(store)) {}
+
 void SortedNames::append(std::string_view name) {
   size_t shared = 0;
   if (size_ % kBlock == 0) {
-    if (!blocks_.empty()) blocks_.back().shrink_to_fit();
-    blocks_.emplace_back();
+    if (begins_.empty()) begins_.push_back(store_->size());
+    if (size_ > 0) {
+      store_->append(open_);
+      begins_.push_back(store_->size());
+      open_.clear();
+    }
   } else {
     shared =
         static_cast<size_t>(std::mismatch(name.begin(), name.end(), last_.begin(), last_.end()).first - name.begin());
   }
-  put_size(blocks_.back(), shared);
-  put_size(blocks_.back(), name.size() - shared);
-  blocks_.back() += name.substr(shared);
+  const size_t before = open_.size();
+  put_size(open_, shared);
+  put_size(open_, name.size() - shared);
+  open_ += name.substr(shared);
+  bytes_ += open_.size() - before;
   last_ = name;
   ++size_;
 }
 
+std::string SortedNames::block(size_t index) const {
+  if (index + 1 >= begins_.size()) return open_;
+  return store_->read(begins_[index], static_cast<size_t>(begins_[index + 1] - begins_[index]));
+}
+
 bool SortedNames::Cursor::next() {
-  if (block_ < names_->blocks_.size() && at_ == names_->blocks_[block_].size()) {
-    ++block_;
+  if (at_ == block_.size()) {
+    if (next_block_ >= names_->begins_.size()) return false;
+    block_ = names_->block(next_block_++);
     at_ = 0;
   }
-  if (block_ >= names_->blocks_.size()) return false;
-  const std::string& block = names_->blocks_[block_];
-  const size_t shared = take_size(block, at_), count = take_size(block, at_);
+  const size_t shared = take_size(block_, at_), count = take_size(block_, at_);
   name_.resize(shared);
-  name_.append(block, at_, count);
+  name_.append(block_, at_, count);
   at_ += count;
   return true;
 }
@@ -61,7 +73,7 @@ std::string SortedNames::operator[](int64_t index) const {
 
 int64_t SortedNames::lower_bound(std::string_view name) const {
   // The last block whose first name is before it.
-  size_t begin = 0, end = blocks_.size();
+  size_t begin = 0, end = begins_.size();
   while (begin < end) {
     const size_t middle = begin + (end - begin) / 2;
     Cursor first(*this, middle);
@@ -79,12 +91,6 @@ void SortedNames::for_each(const std::function<void(std::string_view)>& visit) c
   for (Cursor cursor(*this, 0); cursor.next();) visit(cursor.name());
 }
 
-size_t SortedNames::bytes() const {
-  size_t sum = blocks_.capacity() * sizeof(std::string);
-  for (const std::string& block : blocks_) sum += block.capacity();
-  return sum;
-}
-
 void NameSorter::add(std::string name) {
   constexpr size_t kMost = 1 << 14;
   names_.push_back(std::move(name));
@@ -93,35 +99,29 @@ void NameSorter::add(std::string name) {
 
 void NameSorter::pack() {
   std::sort(names_.begin(), names_.end());
-  SortedNames& run = runs_.emplace_back();
+  SortedNames& run = runs_.emplace_back(store_);
   for (const std::string& name : names_) run.append(name);
   names_.clear();
-}
-
-// Frees what was merged.
-bool NameSorter::Rest::next() {
-  const size_t block = cursor.block();
-  const bool has_more = cursor.next();
-  if (cursor.block() != block) std::exchange(run->blocks_[block], {});
-  return has_more;
 }
 
 SortedNames NameSorter::finish() {
   pack();
   if (runs_.size() == 1) return std::move(runs_[0]);
   names_ = {};
-  std::vector<Rest> rests;  // a heap, the least name in front
-  for (SortedNames& run : runs_)
-    if (Rest rest{&run, {run, 0}}; rest.next()) rests.push_back(std::move(rest));
-  const auto behind = [](const Rest& a, const Rest& b) { return a.cursor.name() > b.cursor.name(); };
+  std::vector<SortedNames::Cursor> rests;  // a heap, the least name in front
+  for (const SortedNames& run : runs_)
+    if (SortedNames::Cursor rest(run, 0); rest.next()) rests.push_back(std::move(rest));
+  const auto behind = [](const auto& a, const auto& b) { return a.name() > b.name(); };
   std::make_heap(rests.begin(), rests.end(), behind);
   SortedNames out;
   while (!rests.empty()) {
     std::pop_heap(rests.begin(), rests.end(), behind);
-    out.append(rests.back().cursor.name());
+    out.append(rests.back().name());
     if (rests.back().next()) std::push_heap(rests.begin(), rests.end(), behind);
     else rests.pop_back();
   }
+  runs_.clear();
+  store_ = std::make_shared<ScratchBytes>();
   return out;
 }
 

@@ -65,14 +65,14 @@ void read_pax(std::string_view text, std::optional<std::string>& name, std::opti
 
 }  // namespace
 
-std::vector<TarEntry> list_tar(const ByteSource& source, const std::string& what) {
-  std::vector<TarEntry> out;
+void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry)>& visit, const std::string& what) {
+  bool is_tar = false;
   std::optional<std::string> long_name;
   std::optional<uint64_t> long_size;
   for (uint64_t at = 0; at + kBlock <= source.size();) {
     const ByteData block = source.read(at, kBlock);
     const ByteSpan header = block.bytes();
-    if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) return out;
+    if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) return;
     QDQ_CHECK(number(header, 148, 8) == checksum(header), kBadFile, what, ": there is no tar header at offset ", at,
               "; this is no tar archive, or it is damaged");
     const auto stated = number(header, 124, 12);
@@ -89,14 +89,16 @@ std::vector<TarEntry> list_tar(const ByteSource& source, const std::string& what
     } else {
       const std::string_view prefix = header[257] == std::byte{'u'} ? field(header, 345, 155) : "";
       std::string name = std::string(prefix) + (prefix.empty() ? "" : "/") + std::string(field(header, 0, 100));
-      if (kind == '0' || kind == '\0' || kind == '7') out.push_back({long_name.value_or(name), at + kBlock, size});
+      if (kind == '0' || kind == '\0' || kind == '7') {
+        is_tar = true;
+        visit({long_name.value_or(name), at + kBlock, size});
+      }
       long_name.reset();
       long_size.reset();
     }
     at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
   }
-  QDQ_CHECK(!out.empty(), kBadFile, what, ": this is no tar archive");
-  return out;
+  QDQ_CHECK(is_tar, kBadFile, what, ": this is no tar archive");
 }
 
 }  // namespace qdq::format

@@ -7,9 +7,10 @@ QDQ_FUZZ_TARGET(tar)(const uint8_t* data, size_t size) {
   using namespace qdq;
   fuzz::refusable([&] {
     const format::MemorySource source(fuzz::input(data, size));
-    for (const format::TarEntry& entry : format::list_tar(source))
+    format::for_each_in_tar(source, [&](const format::TarEntry& entry) {
       QDQ_CHECK(entry.offset <= size && entry.size <= size - entry.offset, kInternal, entry.name,
                 " lies outside of the archive");
+    });
   });
   return 0;
 }

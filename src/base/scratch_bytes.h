@@ -1,0 +1,41 @@
+// Bytes that are set aside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qdq {
+
+// Bytes that are appended, and read in any order: a megabyte of them in memory, natively the others in a scratch file
+// (base/scratch_file.h). Where no such file can be made, and in WebAssembly, all of them in memory.
+class ScratchBytes {
+ public:
+  ScratchBytes() = default;
+  ~ScratchBytes();
+  ScratchBytes(const ScratchBytes&) = delete;
+  ScratchBytes& operator=(const ScratchBytes&) = delete;
+
+  // Throws Error{kIo} if the disk is full.
+  void append(std::string_view bytes);
+  uint64_t size() const { return size_; }
+  // The bytes [offset, offset + count), which are there. Throws Error{kIo}.
+  std::string read(uint64_t offset, size_t count) const;
+  size_t bytes_in_memory() const;
+
+ private:
+  // Whether it went into the file.
+  bool wrote(const std::string& chunk);
+
+  static constexpr size_t kChunk = size_t{1} << 20;
+  std::vector<std::string> chunks_;  // behind those in the file, each full but for the last
+  uint64_t size_ = 0, in_file_ = 0;
+#ifndef __EMSCRIPTEN__
+  int file_ = -1;
+  bool has_disk_ = true;
+#endif
+};
+
+}  // namespace qdq
