@@ -5,13 +5,18 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { checkOptions } from "./options.js";
 import type { Program } from "./program.js";
+import { byteSourceOf, bytesOf } from "./source.js";
+import type { ByteSource } from "./source.js";
 import type { PartOfData } from "./state.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw } from "./tensor.js";
 import type { RawHost } from "../wasm/qdq.js";
 
-/** Files by name ("cats/001.png"): their bytes, or a function that reads them when their turn comes. */
-export type Files = ReadonlyMap<string, Uint8Array | (() => Uint8Array)>;
+/**
+ * Files by name ("cats/001.png"): their bytes; a function that reads all of them when their turn comes; what reads
+ * parts of them, for large arrays and archives; or, in a worker of a page, a Blob, which is read part by part.
+ */
+export type Files = ReadonlyMap<string, Uint8Array | ByteSource | Blob | (() => Uint8Array)>;
 
 /** How openData reads files. */
 export interface DataSettings {
@@ -149,9 +154,9 @@ const preprocessPath = "preprocess.json";
 const classesPath = "classes.txt";
 
 /**
- * Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; `preprocess` says how they become
- * inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not fit the program's
- * inputs.
+ * Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp, and those in .tar files; `preprocess`
+ * says how they become inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not
+ * fit the program's inputs.
  */
 export function openData(program: Program, files: Files, settings: DataSettings = {}): Data {
   if (typeof files?.keys !== "function" || typeof files.get !== "function") {
@@ -163,16 +168,20 @@ export function openData(program: Program, files: Files, settings: DataSettings 
     if (!Number.isSafeInteger(value))
       throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
   }
+  for (const file of files.values()) if (typeof file !== "function" && !byteSourceOf(file)) bytesOf(file, "openData");
   const names = [...files.keys()].filter((name) => name !== settings.labels);
-  const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
+  const images = names.filter((name) => /\.(jpe?g|png|bmp|tar)$/i.test(name));
   const arrays = names.filter((name) => /\.np[yz]$/i.test(name));
-  if (!names.some(isImage) && arrays.length === 0) {
+  if (images.length === 0 && arrays.length === 0) {
     throw new QdqError(
       "InvalidArgument",
-      `none of the ${names.length} files is data; wanted an .npz, an .npy, or .jpg, .png or .bmp images`,
+      `none of the ${names.length} files is data; ` +
+        "wanted an .npz, an .npy, or .jpg, .png or .bmp images, or a .tar of them",
     );
   }
-  const path = names.some(isImage) ? root.slice(0, -1) : `${root}${arrays[0]}`;
+  const [first] = images.length > 0 ? images : arrays;
+  const isFolder = images.length > 1 || (images.length === 1 && !/\.tar$/i.test(first!));
+  const path = isFolder ? root.slice(0, -1) : `${root}${first}`;
   const preprocess = settings.preprocess ? preprocessPath : "";
   return new Data(
     unwrap(module().openData(handleOf(program), path, preprocess, batchSize, limit, hostOf(files, settings))),
@@ -191,37 +200,53 @@ function hostOf(files: Files, settings: DataSettings): RawHost {
     });
   }
   const find = (path: string) => (path.startsWith(root) ? files.get(path.slice(root.length)) : undefined);
-  const readFile = (path: string): Uint8Array | string => {
+  const given = (path: string): Uint8Array | ByteSource | string => {
     if (path === preprocessPath) return new TextEncoder().encode(JSON.stringify(settings.preprocess));
     if (path === classesPath) return new TextEncoder().encode((settings.classes ?? []).join("\n"));
     const file = find(path);
     if (!file) return "there is no such file";
     try {
-      return typeof file === "function" ? file() : file;
+      return byteSourceOf(file) ?? bytesOf(typeof file === "function" ? file() : file, "openData");
     } catch (error) {
       return (error as Error).message;
     }
   };
   // A file that a function gives is asked for once, not for each of its parts.
-  let last: { path: string; bytes: Uint8Array | string } | undefined;
+  let last: { path: string; file: Uint8Array | ByteSource | string } | undefined;
   const kept = (path: string) => {
-    if (last?.path !== path) last = { path, bytes: readFile(path) };
-    return last.bytes;
+    if (last?.path !== path) last = { path, file: given(path) };
+    return last.file;
+  };
+  const sizeOf = (path: string): number | string => {
+    const file = kept(path);
+    if (typeof file === "string") return file;
+    return file instanceof Uint8Array ? file.length : file.size;
+  };
+  const readInto = (path: string, offset: number, out: Uint8Array): number | string => {
+    const file = kept(path);
+    if (typeof file === "string") return file;
+    try {
+      if (!(file instanceof Uint8Array)) return file.readInto(offset, out);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    const part = file.subarray(offset, offset + out.length);
+    out.set(part);
+    return part.length;
+  };
+  const readFile = (path: string): Uint8Array | string => {
+    const file = given(path);
+    if (typeof file === "string" || file instanceof Uint8Array) return file;
+    const bytes = new Uint8Array(file.size);
+    const got = readInto(path, 0, bytes);
+    if (typeof got === "string") return got;
+    return got === bytes.length ? bytes : `it has ${bytes.length} bytes, and ${got} could be read`;
   };
   return {
     readFile,
     readBeside: () => "data is read alone",
-    sizeOf(path) {
-      const bytes = kept(path);
-      return typeof bytes === "string" ? bytes : bytes.length;
-    },
-    readInto(path, offset, out) {
-      const bytes = kept(path);
-      if (typeof bytes === "string") return bytes;
-      const part = bytes.subarray(offset, offset + out.length);
-      out.set(part);
-      return part.length;
-    },
+    sizeOf,
+    readInto,
     pathBeside: () => "data is read alone",
     openOutput: () => "data is only read",
     whyNotWritten: () => "data is only read",

@@ -40,7 +40,7 @@ const kindOf = (value: unknown): string => Object.prototype.toString.call(value)
 export function bytesOf(bytes: unknown, name: string): Uint8Array {
   const found = viewOf(bytes, name);
   if (found) return found;
-  const file = name === "loadOnnx" ? "an ONNX" : "a .pt2";
+  const file = { loadOnnx: "an ONNX", openData: "a" }[name] ?? "a .pt2";
   throw new QdqError(
     "InvalidArgument",
     `${name} was given a ${kindOf(bytes)}, wanted the bytes of ${file} file as a Uint8Array or an ArrayBuffer`,
@@ -65,6 +65,23 @@ const isBlob = (value: unknown): value is Blob => /^(Blob|File)$/.test(kindOf(va
 function isSource(value: unknown): value is ByteSource {
   const { size, readInto } = value as ByteSource;
   return typeof readInto === "function" && Number.isSafeInteger(size) && size >= 0;
+}
+
+/**
+ * What reads parts of a file at once, or undefined where nothing does: a Blob can be read so in workers of pages alone.
+ * @internal
+ */
+export function byteSourceOf(file: unknown): ByteSource | undefined {
+  if (typeof file !== "object" || file === null) return undefined;
+  if (isSource(file)) return { size: file.size, readInto: (offset, out) => file.readInto(offset, out) };
+  if (!isBlob(file) || typeof FileReaderSync !== "function") return undefined;
+  const reader = new FileReaderSync();
+  const readInto = (offset: number, out: Uint8Array): number => {
+    const part = new Uint8Array(reader.readAsArrayBuffer(file.slice(offset, offset + out.length)));
+    out.set(part);
+    return part.length;
+  };
+  return { size: file.size, readInto };
 }
 
 const partOfBlob = 4 << 20;
@@ -108,18 +125,8 @@ export async function withSources<T>(
   }
 
   async function sourceOf(file: unknown): Promise<RawSource> {
-    const bytes = viewOf(file, name);
-    if (bytes) return bytes;
-    if (isSource(file)) return { size: file.size, readInto: (offset, out) => file.readInto(offset, out) };
-    if (isBlob(file) && typeof FileReaderSync === "function") {
-      const reader = new FileReaderSync();
-      const readInto = (offset: number, out: Uint8Array): number => {
-        const part = new Uint8Array(reader.readAsArrayBuffer(file.slice(offset, offset + out.length)));
-        out.set(part);
-        return part.length;
-      };
-      return { size: file.size, readInto };
-    }
+    const readable = viewOf(file, name) ?? byteSourceOf(file);
+    if (readable) return readable;
     const number = unwrap(module.holdFile());
     held.push(number);
     for await (const part of partsOf(file as Blob)) unwrap(module.appendToFile(number, bytesOf(part, name)));

@@ -1,4 +1,5 @@
 // Data, explanations, comparison by layer and the report, as the page uses them.
+const { execFileSync } = require("node:child_process");
 const { readFileSync, readdirSync } = require("node:fs");
 const path = require("node:path");
 const { folder, images, model, qdq, thrown } = require("./shapes.js");
@@ -45,6 +46,42 @@ describe("openData", () => {
     ]);
     const inFolders = new Map([...files(2)].map(([name, read], i) => [`class${i}/${name}`, read]));
     expect(qdq.openData(program, inFolders, { preprocess }).files).toEqual(["class0/000.png", "class1/001.png"]);
+  });
+
+  test("reads parts of arrays and of archives when their batch comes", () => {
+    const batch = images(program, 6);
+    const header = `${"{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3, 40, 40), }".padEnd(117)}\n`;
+    const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length % 256, 0]);
+    const array = Buffer.concat([start, Buffer.from(header), Buffer.from(batch.data.buffer)]);
+    let read = 0;
+    const source = (bytes) => ({
+      size: bytes.length,
+      readInto(offset, out) {
+        read += out.length;
+        return bytes.copy(out, 0, offset);
+      },
+    });
+    const data = qdq.openData(program, new Map([["a.npy", source(array)]]), { batchSize: 2 });
+    expect(data.numSamples).toBe(6);
+    read = 0;
+    expect(data.batch(1)[0].data).toEqual(batch.data.slice(2 * 4800, 4 * 4800));
+    expect(read).toBeLessThan(array.length);
+
+    const short = new Map([["a.npy", { ...source(array), readInto: () => 0 }]]);
+    expect(thrown(() => qdq.openData(program, short))).toMatchObject({
+      code: "Io",
+      message: "cannot read data/a.npy: it has become shorter while it was read",
+    });
+    expect(thrown(() => qdq.openData(program, new Map([["a.npy", 7]]))).message).toBe(
+      "openData was given a Number, wanted the bytes of a file as a Uint8Array or an ArrayBuffer",
+    );
+  });
+
+  test("takes images of a .tar", () => {
+    const tar = execFileSync("tar", ["-c", "-C", calibration, "000.png", "001.png", "002.png"]);
+    const inTar = qdq.openData(program, new Map([["a.tar", tar]]), { preprocess });
+    expect(inTar.files).toEqual(["000.png", "001.png", "002.png"]);
+    expect(inTar.batch(0)[0]).toEqual(qdq.openData(program, files(3), { preprocess }).batch(0)[0]);
   });
 
   test("takes folders for classes", () => {
