@@ -44,9 +44,10 @@ export class Engine {
   readonly #told = new Map<string, ToWorker>();
   #last = 0;
 
-  constructor() {
+  // maxMemory: bytes, for models that want more than WebAssembly has everywhere.
+  constructor(readonly maxMemory?: number) {
     this.#listen();
-    this.#post({ id: 0, method: "warm", args: [] });
+    this.#warm();
   }
 
   // Calls a method of the worker. Rejects with EngineError; its code is "Cancelled" after the signal said so.
@@ -91,8 +92,13 @@ export class Engine {
     this.#worker.terminate();
     this.#worker = start();
     this.#listen();
+    this.#warm();
     for (const request of this.#told.values()) this.#post(request);
     for (const { request } of this.#calls.values()) this.#post(request);
+  }
+
+  #warm(): void {
+    this.#post({ id: 0, method: "warm", args: [this.maxMemory] });
   }
 
   #post(request: ToWorker): void {

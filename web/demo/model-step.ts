@@ -13,6 +13,10 @@ import { workLine } from "./work.js";
 // What is data, or tells about data; all else beside an ONNX model may hold its weights.
 const isData = (name: string): boolean => /\.(jpe?g|png|bmp|np[yz]|csv|json|txt)$/i.test(name);
 
+// A model of a gigabyte and more takes 64-bit memory where the engine has it, as npx does.
+const largeModel = 2 ** 30;
+const wideMemory = 16e9;
+
 // `takeData` is given files that came along with the model. Answers what opens the example, in a state that an address
 // tells.
 export function modelStep(
@@ -40,7 +44,9 @@ export function modelStep(
   ): Promise<boolean> {
     const turn = ++opening;
     fail("");
-    const engine = spare ?? new Engine();
+    const size = [model, ...beside].reduce((sum, { file }) => sum + file.size, 0);
+    const engine = size >= largeModel ? new Engine(wideMemory) : (spare ?? new Engine());
+    if (engine !== spare) spare?.dispose();
     spare = undefined;
     try {
       const info = await work.run(`Reading ${model.name}`, (how) => engine.call("open", [model, beside], how));

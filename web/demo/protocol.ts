@@ -125,7 +125,8 @@ export interface Stage {
 
 // The worker's methods: arguments and answers.
 export interface Methods {
-  warm(): Equipment; // brings the WASM module while the person still looks for a file
+  // Brings the WASM module while the person still looks for a file; with so much memory where the engine has it.
+  warm(maxMemory?: number): Equipment;
   open(file: NamedFile, beside: readonly NamedFile[]): ModelInfo; // beside: what an ONNX model keeps in other files
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;

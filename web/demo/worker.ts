@@ -3,6 +3,7 @@ import {
   QdqError,
   capabilities,
   compareLayers,
+  configure,
   convertPt2e,
   evaluate,
   explain,
@@ -19,7 +20,8 @@ import {
   savePt2,
 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
-import type { Data, Files, LayerError, Prepared, Program, Recipe, RemedyResult, RuntimeName, Tensor } from "qdq";
+import type { ByteSource, Capabilities, Data, Files, LayerError, Prepared, Program } from "qdq";
+import type { Recipe, RemedyResult, RuntimeName, Tensor } from "qdq";
 import { formatBytes } from "../../src/report/html/dom.js";
 import { isImage } from "./page.js";
 import type {
@@ -43,6 +45,8 @@ import { train } from "./training.js";
 type Progress = (stage: Stage) => void;
 
 let model: { program: Program; bytes: number } | undefined;
+let whyNotWide = ""; // why there are only 4 GB, where the page wanted more
+const mostOf32Bits = 2 ** 32;
 const opened: { calibration?: Opened; test?: Opened } = {};
 let result: { prepared: Prepared; quantized: Program } | undefined;
 let secondsPerSample = 0; // that calibration took, which the time of other runs of the model is guessed from
@@ -114,47 +118,38 @@ declare class FileReaderSync {
   readAsArrayBuffer(blob: Blob): ArrayBuffer;
 }
 const reader = new FileReaderSync();
-const filesOf = (files: readonly NamedFile[]): Files =>
-  new Map(files.map(({ name, file }) => [name, () => new Uint8Array(reader.readAsArrayBuffer(file))]));
+const filesOf = (files: readonly NamedFile[]): Files => new Map(files.map(({ name, file }) => [name, file]));
 
-// The bytes of a file, piece by piece, so that it can be told how far it is.
-async function readFile({ name, file }: NamedFile, progress: Progress): Promise<Uint8Array> {
-  if (file.size >= 2 ** 32) {
-    const size = formatBytes(file.size);
-    throw new QdqError(
-      "OutOfMemory",
-      `${name} has ${size}, more than the 4 GB that WebAssembly has; use the native program`,
-    );
-  }
+// A file of a model, which is read where its weights go, so that it can be told how far it is.
+function sourceOf({ name, file }: NamedFile, progress: Progress): ByteSource {
   const piece = 8 << 20;
   const stage = `Reading ${name}`;
-  const bytes = new Uint8Array(file.size);
-  for (let at = 0; at < file.size; at += piece) {
-    progress({ stage, done: at, total: file.size, unit: "bytes" });
-    bytes.set(new Uint8Array(await file.slice(at, at + piece).arrayBuffer()), at);
-  }
-  return bytes;
+  let done = 0;
+  const readInto = (offset: number, out: Uint8Array): number => {
+    for (let at = 0; at < out.length; at += piece) {
+      const part = out.subarray(at, at + piece);
+      part.set(new Uint8Array(reader.readAsArrayBuffer(file.slice(offset + at, offset + at + part.length))));
+      done += part.length;
+      if (part.length === piece) progress({ stage, done: Math.min(done, file.size), total: file.size, unit: "bytes" });
+    }
+    return out.length;
+  };
+  return { size: file.size, readInto };
 }
 
 // Whether the (first) array is of uint8, by the header of the .npy file, which is the first in an .npz.
-const holdsPixels = (bytes: Uint8Array): boolean =>
-  new TextDecoder("latin1").decode(bytes.subarray(0, 512)).includes("'|u1'");
+const holdsPixels = ({ name, file }: NamedFile): boolean =>
+  /\.np[yz]$/i.test(name) &&
+  new TextDecoder("latin1").decode(reader.readAsArrayBuffer(file.slice(0, 512))).includes("'|u1'");
 
-// Arrays are read whole and at once, images when their turn comes.
-async function openChoice({ files, ...settings }: DataChoice, progress: Progress): Promise<Opened> {
+// Files are read when their samples' turn comes, arrays by windows.
+function openChoice({ files, ...settings }: DataChoice): Opened {
   const inFolders = files.some(({ name }) => isImage(name) && name.includes("/"));
   const labels = settings.labels ?? (inFolders ? "folders" : undefined);
-  const found = new Map(filesOf(files));
-  const arrays: Uint8Array[] = [];
-  for (const file of files) {
-    if (!/\.np[yz]$/i.test(file.name)) continue;
-    arrays.push(await readFile(file, progress));
-    found.set(file.name, arrays.at(-1)!);
-  }
   // The page has a preprocessing for images at all times; arrays take it if they hold pixels.
-  const isPreprocessed = arrays.length === 0 || arrays.some(holdsPixels);
+  const isPreprocessed = !files.some(({ name }) => /\.np[yz]$/i.test(name)) || files.some(holdsPixels);
   const { preprocess, ...others } = settings;
-  const data = openData(program(), found, {
+  const data = openData(program(), filesOf(files), {
     ...others,
     ...(isPreprocessed && { preprocess }),
     ...(labels && { labels }),
@@ -234,20 +229,37 @@ type Handlers = {
   [M in keyof Methods]: (progress: Progress, ...args: Parameters<Methods[M]>) => Promise<ReturnType<Methods[M]>>;
 };
 const methods: Handlers = {
-  async warm(): Promise<Equipment> {
-    return { ...(await capabilities()), isolated: crossOriginIsolated };
+  async warm(_progress, maxMemory): Promise<Equipment> {
+    let brought: Capabilities | undefined;
+    if (maxMemory !== undefined) {
+      try {
+        configure({ maxMemory });
+        brought = await capabilities();
+      } catch (error) {
+        whyNotWide = (error as Error).message;
+        configure({});
+      }
+    }
+    return { ...(brought ?? (await capabilities())), isolated: crossOriginIsolated };
   },
 
   async open(progress, file, beside): Promise<ModelInfo> {
-    const bytes = await readFile(file, progress);
     // A model names its files from where it stands.
     const folder = file.name.slice(0, file.name.lastIndexOf("/") + 1);
-    const others: Record<string, Uint8Array> = {};
-    for (const each of beside)
-      if (each.name.startsWith(folder)) others[each.name.slice(folder.length)] = await readFile(each, progress);
+    const near = beside.filter(({ name }) => name.startsWith(folder));
+    const others = Object.fromEntries(
+      near.map((each) => [each.name.slice(folder.length), sourceOf(each, progress)] as const),
+    );
+    const size = [file, ...near].reduce((sum, each) => sum + each.file.size, 0);
+    if (size >= mostOf32Bits && whyNotWide)
+      throw new QdqError(
+        "OutOfMemory",
+        `${file.name} has ${formatBytes(size)}, more than the 4 GB that WebAssembly has here (${whyNotWide}); ` +
+          "use the native program",
+      );
     progress({ stage: `Opening ${file.name}`, done: 0, total: 0 });
-    const loaded = beside.length > 0 ? await loadOnnx(bytes, others) : await loadPt2(bytes);
-    const size = Object.values(others).reduce((sum, { length }) => sum + length, bytes.length);
+    const source = sourceOf(file, progress);
+    const loaded = beside.length > 0 ? await loadOnnx(source, others) : await loadPt2(source);
     model = { program: loaded, bytes: size };
     return { program: loaded.info(), bytes: size, kind: /\.onnx$/i.test(file.name) ? ".onnx" : ".pt2" };
   },
@@ -262,8 +274,8 @@ const methods: Handlers = {
     return onnxFor(quantized, target);
   },
 
-  async openData(progress, use, choice): Promise<DataInfo> {
-    const fresh = await openChoice(choice, progress);
+  async openData(_progress, use, choice): Promise<DataInfo> {
+    const fresh = openChoice(choice);
     opened[use]?.data.dispose();
     opened[use] = fresh;
     const { data, labels, folders } = fresh;
