@@ -8,6 +8,7 @@
 
 #include "exec/footprint.h"
 #include "op/facts.h"
+#include "op/size_symbols.h"
 #include "quant/prepared_impl.h"
 
 namespace qdq {
@@ -151,9 +152,16 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
   const std::vector<Node*> nodes = impl.program.graph->nodes();
   if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
   const FloatProgram floats(prepared);
-  const std::vector<Tensor> outputs = floats.interpreter().run(batch);
+  std::vector<Tensor> outputs = floats.interpreter().run(batch), found = Simulation(prepared).run(batch);
+  // Where a run tells how many boxes or tokens there are, those of one run are not those of the other.
+  const Argument::List& results = impl.program.graph->output_node()->arg(0).list();
+  for (size_t i = 0; i < outputs.size() && i < results.size(); ++i) {
+    const TensorMeta* meta = results[i].node() ? results[i].node()->meta.val.tensor() : nullptr;
+    if (meta == nullptr || std::all_of(meta->sizes.begin(), meta->sizes.end(), is_known_outside)) continue;
+    outputs[i] = found[i] = Tensor::empty({0}, DType::kF32);
+  }
   OutputError error;
-  error.add(outputs, Simulation(prepared).run(batch));
+  error.add(outputs, found);
   std::vector<std::string> out;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (error.decibels(i) > 0.5) continue;

@@ -4,6 +4,7 @@
 #include "exec/interpreter.h"
 #include "io/onnx.h"
 #include "lower/lower.h"
+#include "unit/cli/cli_fixture.h"
 #include "unit/cli/onnx_node.h"
 
 namespace qdq {
@@ -51,6 +52,34 @@ TEST(OnnxSizes, ASliceMayEndBehindWhatARunFinds) {
       EXPECT_EQ(y.sizes(), (Shape{static_cast<int64_t>(wanted.size()) / 3, 3}));
       EXPECT_EQ(std::vector<float>(y.data<float>(), y.data<float>() + y.numel()), wanted);
     }
+  }
+}
+
+// In integers most of the rows are 0, and so not above it.
+TEST_F(CliTest, AModelWhoseOutputsVaryInNumberIsQuantized) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  file.inputs.push_back({"x", DType::kF32, Dims{{8, ""}, {1, ""}}});
+  file.initializers.emplace_back("w", Tensor::full({1, 1}, DType::kF32, 1));
+  file.initializers.emplace_back("none", Tensor::full({}, DType::kF32, 0));
+  file.initializers.emplace_back("one", Tensor::of<int64_t>({1}, {1}));
+  file.initializers.emplace_back("zero", Tensor::of<int64_t>({1}, {0}));
+  file.nodes = {onnx_node("MatMul", {"x", "w"}, "scores"),        onnx_node("Squeeze", {"scores", "one"}, "flat"),
+                onnx_node("Greater", {"flat", "none"}, "above"),  onnx_node("NonZero", {"above"}, "places"),
+                onnx_node("Squeeze", {"places", "zero"}, "rows"), onnx_node("Gather", {"x", "rows"}, "best")};
+  file.outputs.push_back({"best", std::nullopt, std::nullopt});
+  host.contents["boxes.onnx"] = format::write_onnx_file(file);
+  const std::vector<format::NamedTensor> samples{
+      {"b0_i0", Tensor::of<float>({8, 1}, {1, 1e-4F, 1e-4F, 1e-4F, 1e-4F, 1e-4F, 1e-4F, 1e-4F})}};
+  host.contents["x.npz"] = format::write_npz(samples);
+  for (const char* out : {"out.onnx", "out.pt2"}) {
+    EXPECT_EQ(run({"quantize", "boxes.onnx", "--calibrate", "x.npz", "-o", out}), 0) << host.err;
+    EXPECT_EQ(host.err.find("is lost in integers"), std::string::npos) << host.err;
+    for (const char* model : {"boxes.onnx", out})
+      EXPECT_EQ(run({"run", model, "--inputs", "x.npz", "-o", "y.npz"}), 0) << host.err;
+    EXPECT_EQ(format::read_npz(host.contents["y.npz"]).at(0).tensor.sizes(), (Shape{1, 1}));
   }
 }
 
