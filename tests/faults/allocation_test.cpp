@@ -54,11 +54,6 @@ bool walk_one(const Verb& verb, uint64_t n, bool all_after, const Texts& whole, 
   return !is_last;
 }
 
-uint64_t number_of(const char* variable, uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
 // Whether a process that stopped in the midst of a walk did so by its last words, or as its verb may.
 bool is_ended_well(const Verb& verb, int ended) { return ended == 1 || (verb.may_crash && ended == 128 + SIGSEGV); }
 

@@ -96,6 +96,12 @@ inline Texts whole_outputs(const Verb& verb) {
   return outputs();
 }
 
+// A number of the environment.
+inline uint64_t number_of(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
 // Runs `body` in a process of its own, and returns how it ended: 0, what it returned, or 128 and the signal.
 template <class Body> int in_child(const Body& body) {
   std::fflush(nullptr);
