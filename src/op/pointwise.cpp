@@ -1,4 +1,4 @@
-// Arithmetic, comparisons and selections, element by element, with broadcasting and type promotion.
+// Functions of two operands, element by element, with broadcasting and type promotion: arithmetic, comparisons, bits.
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -6,19 +6,10 @@
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
+#include "op/pointwise.h"
 
 namespace qdq {
 namespace {
-
-// The promoted dtype of two operands, tensors or numbers.
-template <class T> DType common_dtype(const Call<T>& call, size_t a = 0, size_t b = 1) {
-  return result_dtype({operand_kind(call, a), operand_kind(call, b)});
-}
-
-SymShape sizes_of(const Call<TensorMeta>& call, size_t i) {
-  const TensorMeta* meta = call[i].get_if<TensorMeta>();
-  return meta ? meta->sizes : SymShape();
-}
 
 // f(C, C) -> C of both operands in their promoted dtype.
 Tensor run_binary(const Call<Tensor>& call, DType out, const void* f, const Loops& loops) {
@@ -150,9 +141,6 @@ Value eval_fmod(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return modulo_trunc(x, y); });
 }
 
-// NaN wins.
-template <class C> C larger(C x, C y) { return x != x || x > y ? x : y; }
-template <class C> C smaller(C x, C y) { return x != x || x < y ? x : y; }
 Value eval_maximum(const Call<Tensor>& call) {
   return binary_step(call, [](auto x, auto y) { return larger(x, y); });
 }
@@ -323,251 +311,6 @@ template <class F> Value eval_bitwise(const Call<Tensor>& call) {
   return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{}).to(dtype);
 }
 
-struct Negate {
-  template <class C> C operator()(C x) const { return mul_wrapping(x, C(-1)); }
-};
-struct Absolute {
-  template <class C> C operator()(C x) const { return x < 0 ? mul_wrapping(x, C(-1)) : x == 0 ? C(0) : x; }
-};
-struct Sign {
-  template <class C> C operator()(C x) const { return x != x ? C(0) : static_cast<C>((x > 0) - (x < 0)); }
-};
-struct Square {
-  template <class C> C operator()(C x) const { return mul_wrapping(x, x); }
-};
-struct Round {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return x;
-    else return std::nearbyint(x);
-  }
-};
-struct Floor {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return x;
-    else return std::floor(x);
-  }
-};
-struct Ceil {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return x;
-    else return std::ceil(x);
-  }
-};
-struct Trunc {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return x;
-    else return std::trunc(x);
-  }
-};
-Value eval_positive(const Call<Tensor>& call) { return call.tensor(0); }
-template <class F> Value eval_unary(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  const F f{};
-  return run_loops(x, x.dtype(), x.dtype(), &f, kWideLoops<F>);
-}
-
-// ATen rounds x * 10^n and divides again; n < 0 the other way.
-Value eval_round_decimals(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  const int64_t decimals = call.integer(1);
-  if (!is_floating(x.dtype()) || decimals == 0) {
-    QDQ_CHECK(is_floating(x.dtype()) || decimals == 0, kInvalidArgument, call.op().target, " rounds ",
-              to_string(x.dtype()), " to ", decimals, " decimals");
-    return eval_unary<Round>(call);
-  }
-  const double ten = math::pow(10, std::fabs(static_cast<double>(decimals)));
-  const auto f = [=](auto v) {
-    const auto power = static_cast<decltype(v)>(ten);
-    return decimals < 0 ? std::nearbyint(v / power) * power : std::nearbyint(v * power) / power;
-  };
-  return run_loops(x, x.dtype(), x.dtype(), &f, kFloatLoops<decltype(f)>);
-}
-struct Fraction {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return 0;
-    else return x - std::trunc(x);
-  }
-};
-Value eval_frac(const Call<Tensor>& call) {
-  check_float(call.tensor(0).dtype(), call.op().target);
-  return eval_unary<Fraction>(call);
-}
-// NaN, +inf and -inf become numbers: by default 0 and the largest ones of the dtype.
-Value eval_nan_to_num(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  if (!is_floating(x.dtype())) return x.clone();
-  double most = std::numeric_limits<double>::max();
-  if (x.dtype() == DType::kF16) most = 65504;
-  if (x.dtype() == DType::kBF16) most = 0x1.fep+127;
-  if (x.dtype() == DType::kF32) most = std::numeric_limits<float>::max();
-  const double nan = call.is_none(1) ? 0 : call.number(1), high = call.is_none(2) ? most : call.number(2),
-               low = call.is_none(3) ? -most : call.number(3);
-  const auto f = [=](double v) { return v != v ? nan : std::isinf(v) ? (v > 0 ? high : low) : v; };
-  return run_loops(x, x.dtype(), x.dtype(), &f, kDoubleLoops<decltype(f)>);
-}
-
-struct IsZero {
-  template <class C> C operator()(C x) const { return x == 0; }
-};
-struct IsNaN {
-  template <class C> C operator()(C x) const { return x != x; }
-};
-struct IsInf {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return 0;
-    else return std::isinf(x);
-  }
-};
-struct IsPositiveInf {
-  template <class C> C operator()(C x) const { return IsInf{}(x) != 0 && x > 0; }
-};
-struct IsNegativeInf {
-  template <class C> C operator()(C x) const { return IsInf{}(x) != 0 && x < 0; }
-};
-struct IsFinite {
-  template <class C> C operator()(C x) const { return x == x && IsInf{}(x) == 0; }
-};
-struct HasSign {
-  template <class C> C operator()(C x) const {
-    if constexpr (std::is_integral_v<C>) return x < 0;
-    else return std::signbit(x);
-  }
-};
-MetaValue infer_predicate(const Call<TensorMeta>& call) { return tensor_meta(DType::kBool, call.tensor(0).sizes); }
-template <class F> Value eval_predicate(const Call<Tensor>& call) {
-  const F f{};
-  return run_loops(call.tensor(0), call.tensor(0).dtype(), DType::kBool, &f, kWideLoops<F>);
-}
-
-Value eval_bitwise_not(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " wants integers, found ",
-            to_string(x.dtype()));
-  const bool is_bool = x.dtype() == DType::kBool;
-  return map<int64_t>(x.to(DType::kS64), [=](int64_t v) { return is_bool ? v == 0 : ~v; }).to(x.dtype());
-}
-
-// Functions that always give floats, computed in double and rounded once.
-MetaValue infer_float(const Call<TensorMeta>& call) {
-  return tensor_meta(float_dtype(call.tensor(0).dtype), call.tensor(0).sizes);
-}
-template <double (*F)(double)> Value eval_float(const Call<Tensor>& call) {
-  const DType out = float_dtype(call.tensor(0).dtype());
-  const auto f = [](double x) { return F(x); };
-  return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<decltype(f)>);
-}
-double sqrt_of(double x) { return std::sqrt(x); }
-double rsqrt_of(double x) { return 1 / std::sqrt(x); }
-double reciprocal_of(double x) { return 1 / x; }
-double log2_of(double x) { return math::log(x) * 0x1.71547652b82fep+0; }
-double log10_of(double x) { return math::log(x) * 0x1.bcb7b1526e50ep-2; }
-
-double expit_of(double x) { return 1 / (1 + math::exp(-x)); }
-double sinc_of(double x) {
-  constexpr double kPi = 0x1.921fb54442d18p+1;
-  return x == 0 ? 1 : math::sin(kPi * x) / (kPi * x);
-}
-double angle_of(double x) { return x != x ? x : x < 0 ? 0x1.921fb54442d18p+1 : 0; }
-double deg2rad_of(double x) { return x * 0x1.1df46a2529d39p-6; }
-double rad2deg_of(double x) { return x * 0x1.ca5dc1a63c1f8p+5; }
-// log(x / (1 - x)) of x held within [eps, 1 - eps].
-Value eval_logit(const Call<Tensor>& call) {
-  const DType out = float_dtype(call.tensor(0).dtype());
-  const double eps = call.is_none(1) ? -1 : call.number(1);
-  const auto f = [=](double x) {
-    const double p = eps < 0 ? x : x < eps ? eps : x > 1 - eps ? 1 - eps : x;
-    return math::log(p / (1 - p));
-  };
-  return run_loops(call.tensor(0), out, out, &f, kDoubleLoops<decltype(f)>);
-}
-
-// clamp, clamp_min, clamp_max: bounds at the given places, numbers or tensors; -1 or None: there is none.
-template <class T> DType clamp_dtype(const Call<T>& call, int low, int high) {
-  OperandKind self = operand_kind(call, 0);
-  const auto bound = [&](int i) {
-    return i < 0 || call.is_none(static_cast<size_t>(i)) ? self : operand_kind(call, static_cast<size_t>(i));
-  };
-  return result_dtype({self, bound(low), bound(high)});
-}
-MetaValue infer_clamp_by(const Call<TensorMeta>& call, int low, int high) {
-  SymShape sizes = call.tensor(0).sizes;
-  for (int i : {low, high})
-    if (i >= 0) sizes = broadcast_shapes(sizes, sizes_of(call, static_cast<size_t>(i)));
-  return tensor_meta(clamp_dtype(call, low, high), sizes);
-}
-Value clamp_by(const Call<Tensor>& call, int low, int high) {
-  const DType dtype = clamp_dtype(call, low, high);
-  const auto at_least = [](auto x, auto b) { return x != x ? x : larger(b, x); };
-  const auto at_most = [](auto x, auto b) { return x != x ? x : smaller(b, x); };
-  const DType c = compute_dtype(dtype);
-  Tensor out = call.tensor(0).to(c);
-  for (int i : {low, high}) {
-    if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
-    const Tensor bound = operand(call, static_cast<size_t>(i));
-    out = i == low ? run_loops(out, bound, c, c, &at_least, kNumberLoops<decltype(at_least)>)
-                   : run_loops(out, bound, c, c, &at_most, kNumberLoops<decltype(at_most)>);
-  }
-  return out.to(dtype).clone();
-}
-MetaValue infer_clamp(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, 2); }
-MetaValue infer_clamp_min(const Call<TensorMeta>& call) { return infer_clamp_by(call, 1, -1); }
-MetaValue infer_clamp_max(const Call<TensorMeta>& call) { return infer_clamp_by(call, -1, 1); }
-Value eval_clamp(const Call<Tensor>& call) { return clamp_by(call, 1, 2); }
-Value eval_clamp_min(const Call<Tensor>& call) { return clamp_by(call, 1, -1); }
-Value eval_clamp_max(const Call<Tensor>& call) { return clamp_by(call, -1, 1); }
-
-// where(condition, a, b).
-MetaValue infer_where(const Call<TensorMeta>& call) {
-  return tensor_meta(common_dtype(call, 1, 2),
-                     broadcast_shapes(call.tensor(0).sizes, broadcast_shapes(sizes_of(call, 1), sizes_of(call, 2))));
-}
-Tensor choose(const Tensor& condition, const Tensor& a, const Tensor& b, DType dtype) {
-  const Shape sizes = broadcast_shapes(condition.sizes(), broadcast_shapes(a.sizes(), b.sizes()));
-  const Tensor out = Tensor::empty(sizes, dtype);
-  const Tensor c = condition.to(DType::kBool).expand(sizes), x = a.to(dtype).expand(sizes),
-               y = b.to(dtype).expand(sizes);
-  const size_t size = size_of(dtype);
-  for_each_index<4>(sizes, {out.strides().data(), c.strides().data(), x.strides().data(), y.strides().data()},
-                    [&, when = c.data<bool>()](const std::array<int64_t, 4>& at) {
-                      const std::byte* from = when[at[1]] ? x.raw() + static_cast<size_t>(at[2]) * size
-                                                          : y.raw() + static_cast<size_t>(at[3]) * size;
-                      std::memcpy(out.raw() + static_cast<size_t>(at[0]) * size, from, size);
-                    });
-  return out;
-}
-Value eval_where(const Call<Tensor>& call) {
-  return choose(call.tensor(0), operand(call, 1), operand(call, 2), common_dtype(call, 1, 2));
-}
-
-MetaValue infer_masked_fill(const Call<TensorMeta>& call) {
-  return tensor_meta(call.tensor(0).dtype, broadcast_shapes(call.tensor(0).sizes, call.tensor(1).sizes));
-}
-Value eval_masked_fill(const Call<Tensor>& call) {
-  QDQ_CHECK(operand(call, 2).dim() == 0, kInvalidArgument, call.op().target,
-            " wants a single number as value, found a tensor of shape ", to_string(operand(call, 2).sizes()));
-  return choose(call.tensor(1), operand(call, 2), call.tensor(0), call.tensor(0).dtype());
-}
-
-Value eval_fill(const Call<Tensor>& call) {
-  const Tensor out = Tensor::empty(call.tensor(0).sizes(), call.tensor(0).dtype());
-  out.copy_from(operand(call, 1));
-  return out;
-}
-Value eval_zero_(const Call<Tensor>& call) {
-  call.tensor(0).copy_from(Tensor::scalar<int64_t>(0));
-  return call.tensor(0);
-}
-Value eval_copy_(const Call<Tensor>& call) {
-  // The source may be another view of the same bytes.
-  call.tensor(0).copy_from(call.tensor(1).clone());
-  return call.tensor(0);
-}
-Value eval_copy(const Call<Tensor>& call) {
-  const Tensor out = Tensor::empty(call.tensor(0).sizes(), call.tensor(0).dtype());
-  out.copy_from(call.tensor(1));
-  return out;
-}
-
 // self + value * (a * b) and self + value * (a / b).
 MetaValue infer_addc(const Call<TensorMeta>& call) {
   return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1), operand_kind(call, 2)}),
@@ -696,9 +439,6 @@ void add_comparisons(std::vector<OpDef>& ops) {
   add("aten::logical_and(Tensor self, Tensor other) -> Tensor", eval_compare<BothTrue>);
   add("aten::logical_or(Tensor self, Tensor other) -> Tensor", eval_compare<EitherTrue>);
   add("aten::logical_xor(Tensor self, Tensor other) -> Tensor", eval_compare<OneTrue>);
-  add("aten::logical_not(Tensor self) -> Tensor", eval_predicate<IsZero>, infer_predicate);
-  add("aten::isnan(Tensor self) -> Tensor", eval_predicate<IsNaN>, infer_predicate);
-  add("aten::isinf(Tensor self) -> Tensor", eval_predicate<IsInf>, infer_predicate);
   add("aten::bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
   add("aten::bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
   add("aten::__and__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
@@ -711,7 +451,6 @@ void add_comparisons(std::vector<OpDef>& ops) {
   add("aten::bitwise_xor.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::__xor__.Tensor(Tensor self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
   add("aten::__xor__.Scalar(Tensor self, Scalar other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
-  add("aten::bitwise_not(Tensor self) -> Tensor", eval_bitwise_not, infer_like_self);
   add("aten::bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitAnd>, infer_binary);
   add("aten::bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitOr>, infer_binary);
   add("aten::bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_bitwise<BitXor>, infer_binary);
@@ -731,111 +470,6 @@ void add_comparisons(std::vector<OpDef>& ops) {
   add("aten::__rshift__.Scalar(Tensor self, Scalar other) -> Tensor", eval_shift<ShiftRight>, infer_binary);
   add("aten::gcd(Tensor self, Tensor other) -> Tensor", eval_bitwise<Gcd>, infer_binary);
   add("aten::lcm(Tensor self, Tensor other) -> Tensor", eval_bitwise<Lcm>, infer_binary);
-  add("aten::isposinf(Tensor self) -> Tensor", eval_predicate<IsPositiveInf>, infer_predicate);
-  add("aten::isneginf(Tensor self) -> Tensor", eval_predicate<IsNegativeInf>, infer_predicate);
-  add("aten::isfinite(Tensor self) -> Tensor", eval_predicate<IsFinite>, infer_predicate);
-  add("aten::signbit(Tensor self) -> Tensor", eval_predicate<HasSign>, infer_predicate);
-}
-
-void add_unary(std::vector<OpDef>& ops) {
-  const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
-    ops.push_back(define(line, infer, eval, roles, Family::kElementwise));
-  };
-  add("aten::neg(Tensor self) -> Tensor", eval_unary<Negate>);
-  add("aten::abs(Tensor self) -> Tensor", eval_unary<Absolute>);
-  add("aten::sign(Tensor self) -> Tensor", eval_unary<Sign>);
-  add("aten::square(Tensor self) -> Tensor", eval_unary<Square>);
-  add("aten::round(Tensor self) -> Tensor", eval_unary<Round>);
-  add("aten::floor(Tensor self) -> Tensor", eval_unary<Floor>);
-  add("aten::ceil(Tensor self) -> Tensor", eval_unary<Ceil>);
-  add("aten::trunc(Tensor self) -> Tensor", eval_unary<Trunc>);
-  add("aten::exp(Tensor self) -> Tensor", eval_float<math::exp>, infer_float);
-  add("aten::exp_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<math::exp>>);
-  add("aten::expm1(Tensor self) -> Tensor", eval_float<math::expm1>, infer_float);
-  add("aten::log(Tensor self) -> Tensor", eval_float<math::log>, infer_float);
-  add("aten::log1p(Tensor self) -> Tensor", eval_float<math::log1p>, infer_float);
-  add("aten::log2(Tensor self) -> Tensor", eval_float<log2_of>, infer_float);
-  add("aten::log10(Tensor self) -> Tensor", eval_float<log10_of>, infer_float);
-  add("aten::erf(Tensor self) -> Tensor", eval_float<math::erf>, infer_float);
-  add("aten::sin(Tensor self) -> Tensor", eval_float<math::sin>, infer_float);
-  add("aten::cos(Tensor self) -> Tensor", eval_float<math::cos>, infer_float);
-  add("aten::tan(Tensor self) -> Tensor", eval_float<math::tan>, infer_float);
-  add("aten::asin(Tensor self) -> Tensor", eval_float<math::asin>, infer_float);
-  add("aten::acos(Tensor self) -> Tensor", eval_float<math::acos>, infer_float);
-  add("aten::atan(Tensor self) -> Tensor", eval_float<math::atan>, infer_float);
-  add("aten::sinh(Tensor self) -> Tensor", eval_float<math::sinh>, infer_float);
-  add("aten::cosh(Tensor self) -> Tensor", eval_float<math::cosh>, infer_float);
-  add("aten::asinh(Tensor self) -> Tensor", eval_float<math::asinh>, infer_float);
-  add("aten::acosh(Tensor self) -> Tensor", eval_float<math::acosh>, infer_float);
-  add("aten::atanh(Tensor self) -> Tensor", eval_float<math::atanh>, infer_float);
-  add("aten::exp2(Tensor self) -> Tensor", eval_float<math::exp2>, infer_float);
-  add("aten::erfc(Tensor self) -> Tensor", eval_float<math::erfc>, infer_float);
-  add("aten::erfinv(Tensor self) -> Tensor", eval_float<math::erfinv>, infer_float);
-  add("aten::lgamma(Tensor self) -> Tensor", eval_float<math::lgamma>, infer_float);
-  add("aten::digamma(Tensor self) -> Tensor", eval_float<math::digamma>, infer_float);
-  add("aten::sinc(Tensor self) -> Tensor", eval_float<sinc_of>, infer_float);
-  add("aten::i0(Tensor self) -> Tensor", eval_float<math::i0>, infer_float);
-  add("aten::angle(Tensor self) -> Tensor", eval_float<angle_of>, infer_float);
-  add("aten::deg2rad(Tensor self) -> Tensor", eval_float<deg2rad_of>, infer_float);
-  add("aten::rad2deg(Tensor self) -> Tensor", eval_float<rad2deg_of>, infer_float);
-  add("aten::special_expit(Tensor self) -> Tensor", eval_float<expit_of>, infer_float);
-  add("aten::logit(Tensor self, float? eps=None) -> Tensor", eval_logit, infer_float);
-  add("aten::frac(Tensor self) -> Tensor", eval_frac);
-  add("aten::sgn(Tensor self) -> Tensor", eval_unary<Sign>);
-  add("aten::positive(Tensor(a) self) -> Tensor(a)", eval_positive);
-  add("aten::round.decimals(Tensor self, *, int decimals) -> Tensor", eval_round_decimals);
-  add("aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-      eval_nan_to_num);
-  add("aten::sqrt(Tensor self) -> Tensor", eval_float<sqrt_of>, infer_float);
-  add("aten::sqrt_(Tensor(a!) self) -> Tensor(a!)", in_place<eval_float<sqrt_of>>);
-  add("aten::rsqrt(Tensor self) -> Tensor", eval_float<rsqrt_of>, infer_float);
-  add("aten::reciprocal(Tensor self) -> Tensor", eval_float<reciprocal_of>, infer_float);
-}
-
-void add_clamps(std::vector<OpDef>& ops) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  constexpr kernel::Activation clamp{kernel::Activation::Kind::kClamp, -kInfinity, kInfinity};
-  const Computes both{clamp, 1, 2}, low{clamp, 1, -1}, high{clamp, -1, 1}, by_tensors{};
-  const auto add = [&](std::string_view line, const Computes& computes, Eval eval, Infer infer = infer_like_self) {
-    ops.push_back(define(line, infer, eval, {.activation = 0}, Family::kClamp));
-    ops.back().computes = computes;
-  };
-  add("aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", both, eval_clamp, infer_clamp);
-  add("aten::clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)", both, in_place<eval_clamp>);
-  add("aten::clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", by_tensors, eval_clamp,
-      infer_clamp);
-  add("aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", by_tensors, eval_clamp_min, infer_clamp_min);
-  add("aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", by_tensors, eval_clamp_max, infer_clamp_max);
-  add("aten::clamp_min(Tensor self, Scalar min) -> Tensor", low, eval_clamp_min, infer_clamp_min);
-  add("aten::clamp_min_(Tensor(a!) self, Scalar min) -> Tensor(a!)", low, in_place<eval_clamp_min>);
-  add("aten::clamp_max(Tensor self, Scalar max) -> Tensor", high, eval_clamp_max, infer_clamp_max);
-  add("aten::clamp_max_(Tensor(a!) self, Scalar max) -> Tensor(a!)", high, in_place<eval_clamp_max>);
-}
-
-void add_selections(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
-    ops.push_back(define(line, infer, eval));
-  };
-  add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", eval_where, infer_where);
-  add("aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor", eval_where, infer_where);
-  add("aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor", eval_where, infer_where);
-  add("aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", eval_where, infer_where);
-  add("aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor", eval_masked_fill,
-      infer_masked_fill);
-  add("aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", eval_masked_fill,
-      infer_masked_fill);
-  add("aten::masked_fill_.Scalar(Tensor(a!) self, Tensor mask, Scalar value) -> Tensor(a!)",
-      in_place<eval_masked_fill>);
-  add("aten::masked_fill_.Tensor(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
-      in_place<eval_masked_fill>);
-  add("aten::fill.Scalar(Tensor self, Scalar value) -> Tensor", eval_fill);
-  add("aten::fill.Tensor(Tensor self, Tensor value) -> Tensor", eval_fill);
-  add("aten::fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)", in_place<eval_fill>);
-  add("aten::fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)", in_place<eval_fill>);
-  add("aten::zero_(Tensor(a!) self) -> Tensor(a!)", eval_zero_);
-  add("aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", eval_copy);
-  add("aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)", eval_copy_);
 }
 
 }  // namespace
@@ -844,9 +478,8 @@ void add_pointwise_ops(std::vector<OpDef>& ops) {
   add_arithmetic(ops);
   add_functions_of_two(ops);
   add_comparisons(ops);
-  add_unary(ops);
-  add_clamps(ops);
-  add_selections(ops);
+  add_unary_ops(ops);
+  add_selection_ops(ops);
 }
 
 }  // namespace qdq
