@@ -5,8 +5,11 @@
 
 #include "border.h"
 #include "format/json.h"
+#include "io/model.h"
 #include "recover/gptq.h"
+#include "report/layer_gains.h"
 #include "report/metrics.h"
+#include "report/precision_report.h"
 #include "report/quantization_report.h"
 #include "report/sensitivity_report.h"
 
@@ -71,30 +74,42 @@ val sensitivities_of(int handle) {
   });
 }
 
-// {reached, before, after, operators: [{node, module}], trials: [{operatorsInFloat, score}]}. `score` gets the outputs
-// of all batches and gives a number.
-val reach_score_of(int handle, const val& score, double wanted) {
+// precision_report(). `score` gets the outputs of all batches and gives a number; null: the ratio of signal to noise.
+// `wish` is the JSON {wanted?, maxBytes?, maxSeconds?, precisions, search?}; `search` what an earlier search told
+// `on_search`, the text of a file.
+val choose_precision_of(int handle, const val& score, const std::string& wish, const val& on_search) {
   return guard([&] {
     RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
     held<Prepared>(kept.prepared, "the prepared program of this recovery");
-    const PrecisionResult result = reach_score(
-        kept.recovery,
-        [&](const std::vector<std::vector<Tensor>>& outputs) {
-          val batches = val::array();
-          for (const std::vector<Tensor>& batch : outputs) batches.call<void>("push", tensors_to(batch));
-          return score(batches).as<double>();
-        },
-        wanted);
-    format::Json operators = format::Json::array(), trials = format::Json::array();
-    for (size_t i = 0; i < result.nodes.size(); ++i)
-      operators.push_back({{"node", result.nodes[i]}, {"module", result.modules[i]}});
-    for (const PrecisionTrial& trial : result.trials)
-      trials.push_back({{"operatorsInFloat", trial.operators_in_float}, {"score", trial.score}});
-    return format::print_json(format::json_object({{"reached", result.reached},
-                                                   {"before", result.before},
-                                                   {"after", result.after},
-                                                   {"operators", operators},
-                                                   {"trials", trials}}));
+    Recovery& recovery = kept.recovery;
+    const format::Json json = format::parse_json(wish, "the wish");
+    const format::Fields fields(json, "the wish");
+    PrecisionMeasures measures{decibels_score(recovery), {}, {}};
+    if (!score.isNull())
+      measures.score = [&](const std::vector<std::vector<Tensor>>& outputs) {
+        val batches = val::array();
+        for (const std::vector<Tensor>& batch : outputs) batches.call<void>("push", tensors_to(batch));
+        return score(batches).as<double>();
+      };
+    PrecisionWish wished;
+    wished.score = fields.optional<double>("wanted", wished.score);
+    if (fields.find("maxBytes") != nullptr) wished.bytes = static_cast<uint64_t>(fields.required<int64_t>("maxBytes"));
+    if (fields.find("maxSeconds") != nullptr) wished.seconds = fields.required<double>("maxSeconds");
+    wished.precisions.clear();
+    for (const std::string& name : fields.required<std::vector<std::string>>("precisions"))
+      wished.precisions.push_back(precision_from_name(name));
+    if (wished.bytes || wished.seconds)
+      measures.bytes = [](const Program& converted) { return save_program(converted, "model.pt2").size(); };
+    if (wished.seconds)
+      measures.seconds = [&](const Program& converted) { return seconds_of_steps(converted, recovery.batches()[0]); };
+    const std::string identity =
+        on_search.isNull() ? "" : identity_of_search(recovery, concat("JavaScript", wished.seconds ? " seconds" : ""));
+    const auto known = fields.optional<std::string>("search", "");
+    PrecisionSearch search;
+    if (!known.empty()) search = parse_search(known, identity, "the search");
+    return format::print_json(precision_report(choose_precision(recovery, measures, wished, &search, [&] {
+      if (!on_search.isNull()) on_search(print_search(search, identity));
+    })));
   });
 }
 
@@ -131,7 +146,7 @@ EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);
   emscripten::function("sensitivities", &sensitivities_of);
-  emscripten::function("reachScore", &reach_score_of);
+  emscripten::function("choosePrecision", &choose_precision_of);
   emscripten::function("measure", &measure);
 }
 

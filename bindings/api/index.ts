@@ -138,8 +138,16 @@ export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
 export type { Metric, MetricSamples } from "./metrics.js";
 export { measure } from "./metrics.js";
-export { gptq, reachScore, recover, sensitivities } from "./recover.js";
-export type { PrecisionResult, RecoverOptions, RemedyResult, Sensitivity } from "./recover.js";
+export { choosePrecision, gptq, reachScore, recover, sensitivities } from "./recover.js";
+export type {
+  PrecisionName,
+  PrecisionOptions,
+  PrecisionResult,
+  PrecisionTrial,
+  RecoverOptions,
+  RemedyResult,
+  Sensitivity,
+} from "./recover.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, augment, moveExportedModelToEval, prepareQatPt2e } from "./train.js";

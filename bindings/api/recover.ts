@@ -162,31 +162,130 @@ export async function sensitivities(
   }
 }
 
-/** What reachScore() did. */
+/** How an operator may compute, other than by the recipe's integers: see choosePrecision(). */
+export type PrecisionName = "int16" | "bf16" | "float";
+
+/** A program that was tried: the operators that are most harmful have another precision, the others the recipe's. */
+export interface PrecisionTrial {
+  /** Of those operators; "int8" where there are none, whatever the recipe's integers are. */
+  precision: PrecisionName | "int8";
+  /** How many they are. */
+  operators: number;
+  /** What the outputs are worth. */
+  score: number;
+  /** Of the .pt2 file, if there is a limit. */
+  bytes?: number;
+  /** Of a run of the first batch, if there is a limit. */
+  seconds?: number;
+  /** Whether no other trial is as good in all that was measured and better in something. */
+  front?: boolean;
+}
+
+/** What reachScore() and choosePrecision() did. */
 export interface PrecisionResult {
-  /** Whether the score is reached; if not, nothing changed. */
+  /** Whether the program is what is wished; if not, nothing changed. */
   reached: boolean;
+  /** That the operators have now. */
+  precision: PrecisionName | "int8";
   /** The score before. */
   before: number;
   /** The score after. */
   after: number;
-  /** What is in float now, the most harmful first. */
+  /** The trial that is nearest to the wish: what the program is now, if that is reached. */
+  best: PrecisionTrial;
+  /** The operators that have that precision now, the most harmful first. */
   operators: {
     /** The name of the node. */
     node: string;
     /** The path of its module, "" for the root. */
     module: string;
   }[];
-  /** The programs that were tried, by how many operators are in float in each. */
-  trials: { operatorsInFloat: number; score: number }[];
+  /** The programs that were tried, by precision and number of operators. */
+  trials: PrecisionTrial[];
+}
+
+/** What a program must be, and what is known of it. */
+export interface PrecisionOptions extends LongWork {
+  /**
+   * What the outputs of the quantized program for every batch, in order, are worth; more is better. Without it their
+   * ratio of signal to noise, in dB. What it throws ends the work, and the program stays as it was.
+   */
+  score?: (outputs: Tensor[][]) => number;
+  /** The least score: the smallest program that has it is taken. Without it the best score within the limits is. */
+  wanted?: number;
+  /** The most bytes of the .pt2 file. */
+  maxBytes?: number;
+  /** The most seconds of a run of the first batch, by the measured times of the steps: they are this machine's. */
+  maxSeconds?: number;
+  /** What operators may get: all three if there is a limit, else "float". */
+  precisions?: readonly PrecisionName[];
+  /** Called behind each program that was tried with what is known by then, a text to keep. */
+  onSearch?: (text: string) => void;
+  /** Such a text: the search for the same program on the same samples goes on from there. */
+  search?: string;
 }
 
 /**
- * Leaves operators of a calibrated program in float, as few as make `score` give at least `wanted`: first those whose
- * rounding alone harms the outputs most. `score` gets the outputs of the quantized program for every batch, in order,
- * and gives a number, of which more is better: a top-1, an F1, a negated perplexity. It is called once for each of the
- * about 2 log2 n programs that are tried; what it throws ends the work, and the program stays as it was. Call it behind
- * recover(), which costs no speed. Throws QdqError{InvalidArgument} for a score that is no number.
+ * Gives operators of a calibrated program another precision, those whose rounding alone harms the outputs most first:
+ * "int16" activations (weights stay as they are), "bf16" (weights take two bytes) or "float". As few operators as reach
+ * the wanted score, found by doubling and halving; without it the best score within the limits. About 2 log2 n programs
+ * are tried for each precision. Call it behind recover(), which costs no speed. Throws QdqError{InvalidArgument} for
+ * a score that is no number, and for a search of another program.
+ */
+export async function choosePrecision(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  options: PrecisionOptions,
+): Promise<PrecisionResult> {
+  checkOptions("choosePrecision", options, [
+    "score",
+    "wanted",
+    "maxBytes",
+    "maxSeconds",
+    "precisions",
+    "onSearch",
+    "search",
+    "onProgress",
+    "signal",
+  ]);
+  const { score, wanted, maxBytes, maxSeconds, precisions, onSearch, search } = options;
+  if (score !== undefined && typeof score !== "function")
+    throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
+  for (const [name, value] of Object.entries({ wanted, maxBytes, maxSeconds }))
+    if (value !== undefined && !(typeof value === "number" && (name === "wanted" ? !Number.isNaN(value) : value > 0)))
+      throw new QdqError("InvalidArgument", `${name} of the wish is ${String(value)}; wanted a number`);
+  if (wanted === undefined && maxBytes === undefined && maxSeconds === undefined)
+    throw new QdqError("InvalidArgument", "nothing is wished; give wanted, maxBytes or maxSeconds");
+  const isLimited = maxBytes !== undefined || maxSeconds !== undefined;
+  const wish = {
+    precisions: precisions ?? (isLimited ? ["int16", "bf16", "float"] : ["float"]),
+    // JSON has no infinities.
+    ...(wanted !== undefined && { wanted: Math.min(Math.max(wanted, -Number.MAX_VALUE), Number.MAX_VALUE) }),
+    ...(maxBytes !== undefined && { maxBytes: Math.floor(maxBytes) }),
+    ...(maxSeconds !== undefined && { maxSeconds }),
+    ...(search !== undefined && { search }),
+  };
+  const scoreOf = (outputs: RawTensor[][]) => {
+    const found: unknown = score!(outputs.map((batch) => batch.map(fromRaw)));
+    if (typeof found !== "number" || Number.isNaN(found))
+      throw new QdqError("InvalidArgument", `the score function gave ${String(found)}; wanted a number`);
+    return found;
+  };
+  const recovery = await begin(prepared, batches, options);
+  try {
+    const isKept = onSearch !== undefined || search !== undefined;
+    const tell = isKept ? (text: string) => onSearch?.(text) : null;
+    return JSON.parse(
+      unwrap(module().choosePrecision(recovery.handle, score ? scoreOf : null, JSON.stringify(wish), tell)),
+    );
+  } finally {
+    recovery.dispose();
+  }
+}
+
+/**
+ * choosePrecision() by a score alone, with operators in float: a top-1, an F1, a negated perplexity. `score` is called
+ * once for each of the about 2 log2 n programs that are tried.
  */
 export async function reachScore(
   prepared: Prepared,
@@ -200,16 +299,5 @@ export async function reachScore(
     throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
   if (typeof wanted !== "number" || Number.isNaN(wanted))
     throw new QdqError("InvalidArgument", `the score to reach is ${String(wanted)}; wanted a number`);
-  const recovery = await begin(prepared, batches, options);
-  const scoreOf = (outputs: RawTensor[][]) => {
-    const found: unknown = score(outputs.map((batch) => batch.map(fromRaw)));
-    if (typeof found !== "number" || Number.isNaN(found))
-      throw new QdqError("InvalidArgument", `the score function gave ${String(found)}; wanted a number`);
-    return found;
-  };
-  try {
-    return JSON.parse(unwrap(module().reachScore(recovery.handle, scoreOf, wanted)));
-  } finally {
-    recovery.dispose();
-  }
+  return choosePrecision(prepared, batches, { ...options, score, wanted });
 }

@@ -11,7 +11,7 @@ import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
 import type { EdgeOrNode } from "./qspec.js";
 import type { Recipe } from "./recipe.js";
-import type { RemedyResult } from "./recover.js";
+import type { PrecisionResult, RemedyResult } from "./recover.js";
 import type { DType, Tensor } from "./tensor.js";
 import { rawInputs } from "./tensor.js";
 
@@ -180,6 +180,8 @@ export interface Report extends Partial<QuantizationReport>, Partial<EvaluationR
   recipe?: Recipe;
   /** What recover() gave. */
   remedies?: readonly RemedyResult[];
+  /** What choosePrecision() gave, with what its scores are: "agreement %". */
+  precision?: PrecisionResult & { score?: string };
   /** The number of samples that it was calibrated on. */
   samples?: number;
   /** The error of each operator, of a LayerComparison. */

@@ -168,7 +168,12 @@ export interface RawModule extends RawRunner {
     inputs: RawTensor[][] | undefined,
     labels: RawTensor | undefined,
   ): Answer<number>;
-  reachScore(recovery: number, score: (outputs: RawTensor[][]) => number, wanted: number): Answer<string>;
+  choosePrecision(
+    recovery: number,
+    score: ((outputs: RawTensor[][]) => number) | null,
+    wish: string,
+    onSearch: ((text: string) => void) | null,
+  ): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
   calibrationWarnings(prepared: number, batch: RawTensor[]): Answer<string>;

@@ -5,6 +5,7 @@
 
 #include "cli/command_line.h"
 #include "cli/progress.h"
+#include "cli/quantize_precision.h"
 #include "cli/quantize_recovery.h"
 #include "cli/verbs.h"
 #include "exec/op_backend.h"
@@ -110,7 +111,8 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   report.update(graph_report(*shown.program.graph));
   report["recipe"] = read_recipe(options.quantizer, host);
   report["bytes"] = {bytes.first, bytes.second};
-  if (recovery.contains("remedies")) report["remedies"] = recovery["remedies"];
+  for (const char* part : {"remedies", "precision"})
+    if (recovery.contains(part)) report[part] = recovery[part];
   if (calibration) report["samples"] = calibration->num_samples();
   if (!shown.data) return report_html(report);
   report.update(evaluation_of(shown, converted, host));
@@ -318,6 +320,21 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
                             ->needs(metric)
                             ->type_name("NUMBER");
   metric->needs(target);
+  verb.add_option(
+          "--max-size", options->max_size,
+          "the most accurate file of at most so many bytes (2500000, 2.5MB, 900kB); with a --target- the smallest "
+          "that reaches it")
+      ->transform(CLI::AsSizeValue(true))
+      ->type_name("BYTES");
+  verb.add_option("--max-latency", options->max_latency,
+                  "the same for a run of the first batch, in milliseconds on this machine")
+      ->type_name("MS");
+  verb.add_option("--precisions", options->precisions,
+                  "what operators may get for these wishes: int16 activations, bf16, float (float; with --max- all)")
+      ->delimiter(',')
+      ->type_name("NAMES");
+  verb.add_option("--search", options->search, "where the search for these wishes is kept, and gone on from")
+      ->type_name("FILE.json");
 }
 
 }  // namespace
@@ -329,6 +346,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
   check_outputs({{"-o", options.output, kModelEndings},
                  {"--observers", options.observers, {".json"}},
+                 {"--search", options.search, {".json"}},
                  {"--report", options.report, {".html", ".htm"}}},
                 {options.model, options.data, options.test, options.labels, options.classes, options.quantizer.recipe,
                  options.data_options.preprocess},

@@ -67,6 +67,9 @@ bool wants_folder(const QuantizeOptions& options) {
         std::pair(options.recover, "--recover"), std::pair(options.target_agreement.has_value(), "--target-agreement"),
         std::pair(options.target_drop.has_value(), "--target-drop"),
         std::pair(options.target_metric.has_value(), "--target-metric"),
+        std::pair(options.max_size.has_value(), "--max-size"),
+        std::pair(options.max_latency.has_value(), "--max-latency"),
+        std::pair(!options.precisions.empty(), "--precisions"), std::pair(!options.search.empty(), "--search"),
         std::pair(options.use_reference_representation, "--reference-representation"),
         std::pair(options.no_fold_quantize, "--no-fold-quantize"), std::pair(options.time_layers, "--time-layers"),
         std::pair(options.allow_training_mode, "--allow-training-mode")})

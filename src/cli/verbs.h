@@ -76,7 +76,12 @@ struct QuantizeOptions {
   // Leaves operators in float until so many percent of the samples get the float model's answer, or until the top-1 on
   // the calibration samples' `labels` is at most so many points below the float model's.
   std::optional<double> target_agreement, target_drop, target_metric;
-  std::string metric;                     // of cli/metric.h; empty: none
+  std::string metric;  // of cli/metric.h; empty: none
+  // The largest file, and the longest run of the first batch in seconds.
+  std::optional<uint64_t> max_size;
+  std::optional<double> max_latency;
+  std::vector<std::string> precisions;    // that operators may get; none: float, with those two all
+  std::string search;                     // where the search for these is kept, and gone on from; empty: nowhere
   std::vector<std::string> dtypes;        // of the files of transformers.js
   std::string model_file_name = "model";  // and what their names begin with
 };

@@ -9,6 +9,7 @@
 #include "base/disk_blocks.h"
 #include "exec/interpreter.h"
 #include "op/facts.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -108,6 +109,10 @@ std::string frozen_name(const Program& program, int64_t& count) {
   }
 }
 
+bool rounds_to_bf16(const Node& node) {
+  return node.is(op::kConvertElementType) && node.arg(1) == Argument(DType::kBF16);
+}
+
 }  // namespace
 
 bool is_quantize(const Node& node) { return is_a(node, Family::kQuantize); }
@@ -120,7 +125,7 @@ void fold_quantized_constants(Program& program) {
   {
     Constants constants(program);
     for (Node* node : graph.nodes()) {
-      if (!is_quantize(*node)) continue;
+      if (!is_quantize(*node) && !rounds_to_bf16(*node)) continue;
       if (std::optional<Tensor> value = constants.tensor(*node)) frozen.emplace_back(node, *value);
     }
   }

@@ -8,10 +8,10 @@
 
 namespace qdq {
 
-// Evaluates every quantize_per_tensor / quantize_per_channel whose inputs are constants, pure operators between the
-// constant and the quantize included, and puts a get_attr of the result `_frozen_param<n>` in its place. Dequantize
-// operators stay. Then drops what nothing reads any more, attributes included (torch/_export/passes/constant_folding.py
-// with convert's constraint).
+// Evaluates every quantize_per_tensor / quantize_per_channel, and every convert_element_type to bfloat16, whose inputs
+// are constants, pure operators between the constant and the quantize included, and puts a get_attr of the result
+// `_frozen_param<n>` in its place. Dequantize operators stay. Then drops what nothing reads any more, attributes
+// included (torch/_export/passes/constant_folding.py with convert's constraint, which leaves bfloat16 out).
 void fold_quantized_constants(Program& program);
 
 // quantized_decomposed.quantize_per_... and dequantize_per_...

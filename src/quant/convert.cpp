@@ -42,7 +42,7 @@ class Replacer {
       Node* replacement = input;
       if (observer.args().is_dynamic) replacement = quantize_dynamically(observer, input);
       else if (quantizes_statically(observer)) replacement = quantize(observer, input);
-      else if (observer.args().dtype == DType::kF16) replacement = round_to_half(input);
+      else if (rounds_to_half(observer, prepared_.compat)) replacement = round_to_half(input, observer.args().dtype);
       if (replacement != input && node->meta.debug_handle) replacement->meta.debug_handle = node->meta.debug_handle;
       node->replace_all_uses_with(replacement);
       graph_.erase(node);
@@ -261,9 +261,10 @@ class Replacer {
                 {scale, zero_point, observer.quant_min(), observer.quant_max(), settings.dtype}, settings.dtype);
   }
 
-  Node* round_to_half(Node* input) {
-    Node* half = graph_.call(std::string(op::kConvertElementType), {input, DType::kF16});
-    half->meta.val = with_dtype(input->meta.val, DType::kF16);
+  // `dtype`: float16 or bfloat16.
+  Node* round_to_half(Node* input, DType dtype) {
+    Node* half = graph_.call(std::string(op::kConvertElementType), {input, dtype});
+    half->meta.val = with_dtype(input->meta.val, dtype);
     Node* full = graph_.call(std::string(op::kConvertElementType), {half, DType::kF32});
     full->meta.val = with_dtype(input->meta.val, DType::kF32);
     return full;

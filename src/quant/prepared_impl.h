@@ -23,6 +23,12 @@ inline bool quantizes_statically(const Observer& observer) {
                                          dtype == DType::kS16 || dtype == DType::kS32);
 }
 
+// Whether convert_pt2e rounds what such an observer sees to floats of 16 bits. PyTorch leaves out bfloat16.
+inline bool rounds_to_half(const Observer& observer, Compat compat) {
+  const DType dtype = observer.args().dtype;
+  return dtype == DType::kF16 || (dtype == DType::kBF16 && compat == Compat::kNone);
+}
+
 struct Prepared::Impl {
   Program program;
   Annotations annotations;

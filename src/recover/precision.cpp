@@ -2,83 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
-#include "op/facts.h"
 #include "quant/prepared_impl.h"
-#include "recover/layers.h"
 #include "recover/sensitivity.h"
 
 namespace qdq {
 
 namespace {
-
-// An operator that can be left in float, its arguments from before, and its constants.
-struct Candidate {
-  Node* node;
-  std::string module;
-  std::vector<Argument> args{};
-  Node::Kwargs kwargs{};
-  std::vector<std::pair<std::string, Tensor>> constants{};
-};
-
-// The operators in float among the candidates: always the first so many.
-class FloatOperators {
- public:
-  FloatOperators(Recovery& recovery, std::vector<Candidate> candidates)
-      : recovery_(recovery), impl_(Prepared::Impl::of(recovery.prepared())), candidates_(std::move(candidates)) {}
-  ~FloatOperators() { set(kept_); }
-  FloatOperators(const FloatOperators&) = delete;
-  FloatOperators& operator=(const FloatOperators&) = delete;
-
-  const std::vector<Candidate>& candidates() const { return candidates_; }
-
-  void set(size_t count) {
-    if (count == count_) return;
-    for (; count_ < count; ++count_) {
-      Candidate& candidate = candidates_[count_];
-      candidate.args = candidate.node->args();
-      candidate.kwargs = candidate.node->kwargs();
-      for (const Node* input : candidate.node->input_nodes())
-        if (const auto constant = own_constant(impl_, input)) exchange_constant(candidate, constant->name);
-      const auto unrounded = [&](Node* node) { return impl_.group_of_module(*node) ? node->arg(0).node() : node; };
-      std::vector<Argument> args = candidate.args;
-      for (Argument& argument : args) argument = argument.map_nodes(unrounded);
-      Node::Kwargs kwargs = candidate.kwargs;
-      for (auto& [name, argument] : kwargs) argument = argument.map_nodes(unrounded);
-      candidate.node->set_args(std::move(args));
-      candidate.node->set_kwargs(std::move(kwargs));
-    }
-    for (; count_ > count; --count_) {
-      Candidate& candidate = candidates_[count_ - 1];
-      candidate.node->set_args(std::move(candidate.args));
-      candidate.node->set_kwargs(std::move(candidate.kwargs));
-      for (const auto& [name, value] : std::exchange(candidate.constants, {}))
-        impl_.program.find_attribute(name)->tensor = value;
-    }
-    impl_.interpreter.reset();
-    recovery_.forget_simulation();
-  }
-
-  // What stays when this goes.
-  void keep(size_t count) {
-    set(count);
-    kept_ = count;
-  }
-
- private:
-  // Gives a constant that the operator alone reads the value of the float program.
-  void exchange_constant(Candidate& candidate, const std::string& name) {
-    Tensor& tensor = impl_.program.find_attribute(name)->tensor;
-    candidate.constants.emplace_back(name, tensor);
-    if (const auto found = impl_.float_constants.find(name); found != impl_.float_constants.end())
-      tensor = found->second;
-  }
-
-  Recovery& recovery_;
-  Prepared::Impl& impl_;
-  std::vector<Candidate> candidates_;
-  size_t count_ = 0, kept_ = 0;
-};
 
 // Observers that nobody reads any more.
 void erase_unread(Prepared::Impl& impl) {
@@ -91,76 +22,189 @@ void erase_unread(Prepared::Impl& impl) {
   }
 }
 
-std::vector<Candidate> candidates_of(Recovery& recovery) {
-  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  std::vector<Sensitivity> found = sensitivities(recovery);
-  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.alone < b.alone; });
-  std::vector<Candidate> out;
-  for (const Sensitivity& sensitivity : found)
-    out.push_back({impl.program.graph->find(sensitivity.node), sensitivity.module});
-  return out;
+// Whether `a` is as good as `b` in all that is measured and better in something.
+bool is_better(const PrecisionTrial& a, const PrecisionTrial& b) {
+  const auto bytes = [](const PrecisionTrial& trial) { return trial.bytes.value_or(0); };
+  const auto seconds = [](const PrecisionTrial& trial) { return trial.seconds.value_or(0); };
+  // Without both the number of operators tells what a program costs.
+  const auto cost = [](const PrecisionTrial& trial) { return trial.bytes || trial.seconds ? 0 : trial.operators; };
+  const bool as_good = a.score >= b.score && bytes(a) <= bytes(b) && seconds(a) <= seconds(b) && cost(a) <= cost(b);
+  return as_good && (a.score > b.score || bytes(a) < bytes(b) || seconds(a) < seconds(b) || cost(a) < cost(b));
 }
 
-}  // namespace
+void mark_front(std::vector<PrecisionTrial>& trials) {
+  for (PrecisionTrial& trial : trials)
+    trial.is_on_front = std::none_of(trials.begin(), trials.end(),
+                                     [&](const PrecisionTrial& other) { return is_better(other, trial); });
+}
 
-PrecisionResult reach_score(Recovery& recovery, const OutputScore& score, double wanted) {
-  const auto score_now = [&] {
-    Simulation& simulation = recovery.simulation();
+class Searcher {
+ public:
+  Searcher(Recovery& recovery, const PrecisionMeasures& measures, const PrecisionWish& wish, PrecisionSearch& search,
+           const std::function<void()>& on_trial)
+      : recovery_(recovery), measures_(measures), wish_(wish), search_(search), on_trial_(on_trial) {}
+
+  PrecisionResult run() {
+    recovery_.tell("precision", 0);
+    const PrecisionTrial before = trial(Precision::kInt8, 0);
+    const bool wants_best = wish_.score == -std::numeric_limits<double>::infinity();
+    const bool is_enough = fits(before) && before.score >= wish_.score;
+    if (wants_best ? fits(before) : !is_enough) {
+      if (search_.sensitivities.empty()) {
+        search_.sensitivities = sensitivities(recovery_);
+        if (on_trial_) on_trial_();
+      }
+      operators_.emplace(recovery_, search_.sensitivities);
+      for (const Precision precision : wish_.precisions) wants_best ? fill(precision) : reach(precision);
+    }
+    return finish(before);
+  }
+
+ private:
+  bool fits(const PrecisionTrial& trial) const {
+    return (!wish_.bytes || *trial.bytes <= *wish_.bytes) && (!wish_.seconds || *trial.seconds <= *wish_.seconds);
+  }
+  bool is_wished(const PrecisionTrial& trial) const { return fits(trial) && trial.score >= wish_.score; }
+
+  const PrecisionTrial& trial(Precision precision, size_t count) {
+    if (count == 0) precision = Precision::kInt8;
+    for (const PrecisionTrial& known : search_.trials)
+      if (known.precision == precision && known.operators == static_cast<int64_t>(count) &&
+          known.bytes.has_value() >= static_cast<bool>(measures_.bytes) &&
+          known.seconds.has_value() >= static_cast<bool>(measures_.seconds))
+        return known;
+    if (operators_) operators_->set(precision, count);
+    PrecisionTrial out{precision, static_cast<int64_t>(count), score(), {}, {}};
+    if (measures_.bytes || measures_.seconds) {
+      const Program converted = convert_pt2e(recovery_.prepared());
+      if (measures_.bytes) out.bytes = measures_.bytes(converted);
+      if (measures_.seconds) out.seconds = measures_.seconds(converted);
+    }
+    search_.trials.push_back(out);
+    if (on_trial_) on_trial_();
+    return search_.trials.back();
+  }
+
+  double score() {
+    Simulation& simulation = recovery_.simulation();
     simulation.refresh();
     std::vector<std::vector<Tensor>> outputs;
-    for (const Batch& batch : recovery.batches()) {
-      recovery.tell_again();
+    for (const Batch& batch : recovery_.batches()) {
+      recovery_.tell_again();
       outputs.push_back(simulation.run(batch));
     }
-    return score(outputs);
-  };
-  recovery.tell("precision", 0);
-  PrecisionResult out;
-  out.before = out.after = score_now();
-  std::map<size_t, double> trials{{0, out.before}};
-  if (!(out.before >= wanted)) {
-    FloatOperators floats(recovery, candidates_of(recovery));
-    const size_t most = floats.candidates().size();
-    const auto reaches = [&](size_t count) {
-      floats.set(count);
-      const auto [at, is_new] = trials.try_emplace(count, 0);
-      if (is_new) at->second = score_now();
-      return at->second >= wanted;
-    };
-    // Between a number that does not reach the score and one that does.
+    return measures_.score(outputs);
+  }
+
+  // The fewest operators that reach the score, between a number that does not and one that does.
+  void reach(Precision precision) {
+    const size_t most = operators_->most();
+    const auto reaches = [&](size_t count) { return trial(precision, count).score >= wish_.score; };
     size_t low = 0, high = std::min<size_t>(1, most);
     while (high < most && !reaches(high)) {
       low = high;
       high = std::min(most, 2 * high);
     }
-    out.reached = most > 0 && reaches(high);
-    while (out.reached && high - low > 1) {
+    if (most == 0 || !reaches(high)) return;
+    while (high - low > 1) {
       const size_t middle = low + (high - low) / 2;
       (reaches(middle) ? high : low) = middle;
     }
-    if (out.reached) {
-      floats.keep(high);
-      out.after = trials.at(high);
-      for (size_t i = 0; i < high; ++i) {
-        // The last that was taken is what explain() tells.
-        Prepared::Impl::of(recovery.prepared())
-            .annotations.note(floats.candidates()[i].node,
-                              {"", "", true, "it was left in float so that the outputs reach the target"});
-        out.nodes.push_back(floats.candidates()[i].node->name());
-        out.modules.push_back(floats.candidates()[i].module);
-      }
-    }
-  } else {
-    out.reached = true;
   }
-  if (!out.nodes.empty()) {
-    Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+
+  // Programs up to the largest that fits.
+  void fill(Precision precision) {
+    const size_t most = operators_->most();
+    const auto fits_with = [&](size_t count) { return fits(trial(precision, count)); };
+    size_t low = 0, high = std::min<size_t>(1, most);
+    while (high < most && fits_with(high)) {
+      low = high;
+      high = std::min(most, 2 * high);
+    }
+    if (most == 0 || fits_with(high)) return;
+    while (high - low > 1) {
+      const size_t middle = low + (high - low) / 2;
+      (fits_with(middle) ? low : high) = middle;
+    }
+  }
+
+  // By which the smallest is what comes nearest to the wish.
+  std::tuple<bool, double, double, double, int64_t> distance(const PrecisionTrial& trial) const {
+    const auto excess = [](const auto& found, const auto& wanted) {
+      return wanted && *found > *wanted ? static_cast<double>(*found) / static_cast<double>(*wanted) : 0.0;
+    };
+    const double limits = std::max(excess(trial.bytes, wish_.bytes), excess(trial.seconds, wish_.seconds));
+    const bool enough = trial.score >= wish_.score && wish_.score != -std::numeric_limits<double>::infinity();
+    const double cost = trial.bytes ? static_cast<double>(*trial.bytes) : static_cast<double>(trial.operators);
+    return {!is_wished(trial), limits, enough ? 0 : -trial.score, cost, trial.operators};
+  }
+
+  PrecisionResult finish(const PrecisionTrial& before) {
+    PrecisionResult out;
+    out.before = out.after = before;
+    out.trials = search_.trials;
+    // Programs of an earlier search with other precisions are no choice of this one.
+    std::erase_if(out.trials, [&](const PrecisionTrial& trial) {
+      return trial.operators > 0 &&
+             std::find(wish_.precisions.begin(), wish_.precisions.end(), trial.precision) == wish_.precisions.end();
+    });
+    mark_front(out.trials);
+    out.best = *std::min_element(out.trials.begin(), out.trials.end(),
+                                 [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+    std::stable_sort(out.trials.begin(), out.trials.end(), [](const PrecisionTrial& a, const PrecisionTrial& b) {
+      return std::pair(a.precision, a.operators) < std::pair(b.precision, b.operators);
+    });
+    out.reached = is_wished(out.best);
+    if (out.reached) keep(out);
+    return out;
+  }
+
+  void keep(PrecisionResult& out) {
+    out.after = out.best;
+    const auto count = static_cast<size_t>(out.best.operators);
+    if (count == 0) return;
+    operators_->keep(out.best.precision, count);
+    for (size_t i = 0; i < count; ++i) {
+      out.nodes.push_back((*operators_)[i].node);
+      out.modules.push_back((*operators_)[i].module);
+    }
+    operators_.reset();
+    Prepared::Impl& impl = Prepared::Impl::of(recovery_.prepared());
     erase_unread(impl);
     impl.interpreter.reset();
-    recovery.forget_simulation();
+    recovery_.forget_simulation();
+    // Without the observers that nobody reads names may be shorter.
+    if (measures_.bytes) out.after.bytes = out.best.bytes = measures_.bytes(convert_pt2e(recovery_.prepared()));
   }
-  for (const auto& [count, value] : trials) out.trials.push_back({static_cast<int64_t>(count), value});
-  return out;
+
+  Recovery& recovery_;
+  const PrecisionMeasures& measures_;
+  const PrecisionWish& wish_;
+  PrecisionSearch& search_;
+  const std::function<void()>& on_trial_;
+  std::optional<OperatorPrecisions> operators_;
+};
+
+}  // namespace
+
+OutputScore decibels_score(const Recovery& recovery) {
+  return [&recovery](const std::vector<std::vector<Tensor>>& outputs) {
+    OutputError error;
+    for (size_t i = 0; i < outputs.size(); ++i) error.add(recovery.outputs()[i], outputs[i]);
+    return error.decibels();
+  };
+}
+
+PrecisionResult choose_precision(Recovery& recovery, const PrecisionMeasures& measures, const PrecisionWish& wish,
+                                 PrecisionSearch* search, const std::function<void()>& on_trial) {
+  QDQ_CHECK(!wish.bytes || measures.bytes, kInvalidArgument, "a limit of bytes needs a measure of them");
+  QDQ_CHECK(!wish.seconds || measures.seconds, kInvalidArgument, "a limit of seconds needs a measure of them");
+  PrecisionSearch own;
+  return Searcher(recovery, measures, wish, search != nullptr ? *search : own, on_trial).run();
+}
+
+PrecisionResult reach_score(Recovery& recovery, const OutputScore& score, double wanted) {
+  return choose_precision(recovery, {score, {}, {}}, {wanted, {}, {}, {Precision::kFloat}});
 }
 
 }  // namespace qdq

@@ -124,7 +124,7 @@ Tensor Simulation::rounded(const Rounder& rounder, const Tensor& x) const {
   const Observer& observer = *rounder.observer;
   const IntegerRange limits{observer.quant_min(), observer.quant_max()};
   if (quantizes_statically(observer)) return fake_quantized(x, rounder.qparams, observer.args(), limits);
-  if (observer.args().dtype == DType::kF16) return x.to(DType::kF16).to(x.dtype());
+  if (rounds_to_half(observer, Prepared::Impl::of(prepared_).compat)) return x.to(observer.args().dtype).to(x.dtype());
   if (!observer.args().is_dynamic || x.numel() == 0) return x;
   const FloatRange range = range_of(x);
   const QParams qparams = qparams_of_range(std::span(&range.min, 1), std::span(&range.max, 1), observer.args(), limits);

@@ -28,6 +28,11 @@ class StepTimes {
       steps_[placement.node] = placement.step.empty() ? placement.node : placement.step;
   }
 
+  double of_all() const {
+    double out = 0;
+    for (const auto& [name, seconds] : seconds_) out += seconds;
+    return out;
+  }
   // Of the step that a node is part of; nothing if none is.
   std::optional<double> of(const std::string& node) const {
     const auto step = steps_.find(node);
@@ -69,6 +74,10 @@ std::vector<LayerTimes> layer_times(const Program& original, const Program& conv
     out.push_back({node->name(), *before, *after + rounding});
   }
   return out;
+}
+
+double seconds_of_steps(const Program& program, std::span<const Tensor> inputs) {
+  return StepTimes(program, inputs).of_all();
 }
 
 }  // namespace qdq

@@ -20,4 +20,7 @@ struct LayerTimes {
 // Layers that only one of them has, by name, are left out. Runs both programs some times.
 std::vector<LayerTimes> layer_times(const Program& original, const Program& converted, std::span<const Tensor> inputs);
 
+// Seconds of a run of the lowered program: the sum of the medians of its steps, each repeated on its own.
+double seconds_of_steps(const Program& program, std::span<const Tensor> inputs);
+
 }  // namespace qdq

@@ -139,7 +139,7 @@ test("weights of 4 bits are rounded for the outputs, and a score of one's own ch
   expect(found.before).toBe(before);
   expect(found.after).toBeGreaterThanOrEqual(before + 1);
   expect(found.operators.length).toBeGreaterThan(0);
-  expect(found.trials[0]).toEqual({ operatorsInFloat: 0, score: before });
+  expect(found.trials[0]).toMatchObject({ precision: "int8", operators: 0, score: before });
   const out = await qdq.reachScore(prepared, batches, score, 1000);
   expect(out.reached).toBe(false);
   expect(out.operators).toEqual([]);
@@ -156,6 +156,42 @@ test("weights of 4 bits are rounded for the outputs, and a score of one's own ch
   expect(thrown.message).toBe("mine");
   expect((await rejected(qdq.reachScore(prepared, batches, () => "no", 1))).message).toContain("wanted a number");
   expect((await rejected(qdq.reachScore(prepared, batches, score, "99"))).message).toContain("wanted a number");
+});
+
+test("a wish chooses precisions, goes on from a search, and keeps to its limits", async () => {
+  const least = qdq.savePt2(qdq.convertPt2e(await calibrated())).length;
+  const texts = [];
+  const prepared = await calibrated();
+  const wish = { maxBytes: least * 1.5, precisions: ["int16", "float"], onSearch: (text) => texts.push(text) };
+  const found = await qdq.choosePrecision(prepared, batches, wish);
+  expect(found.reached).toBe(true);
+  expect(found.after).toBeGreaterThan(found.before);
+  expect(found.best.bytes).toBeLessThanOrEqual(least * 1.5);
+  const file = qdq.savePt2(qdq.convertPt2e(prepared));
+  expect(file.length).toBe(found.best.bytes);
+  expect(new Set(found.trials.map(({ precision }) => precision))).toEqual(new Set(["int8", "int16", "float"]));
+  expect(found.trials.some(({ front }) => front)).toBe(true);
+  // From half of what was known the same comes out, and nothing is tried again.
+  let told = 0;
+  const again = await calibrated();
+  const search = texts[Math.floor(texts.length / 2)];
+  const same = await qdq.choosePrecision(again, batches, { ...wish, search, onSearch: () => (told += 1) });
+  expect(same).toEqual(found);
+  expect(told).toBe(texts.length - Math.floor(texts.length / 2) - 1);
+  expect(Buffer.compare(qdq.savePt2(qdq.convertPt2e(again)), file)).toBe(0);
+
+  const out = await qdq.choosePrecision(await calibrated(), batches, { maxBytes: 10 });
+  expect([out.reached, out.operators, out.best.operators]).toEqual([false, [], 0]);
+  const timed = await qdq.choosePrecision(await calibrated(), batches, { maxSeconds: 100, precisions: ["float"] });
+  expect(timed.trials.every(({ seconds }) => seconds > 0)).toBe(true);
+  for (const [options, wanted] of [
+    [{}, "nothing is wished"],
+    [{ maxBytes: "1MB" }, "maxBytes of the wish is 1MB; wanted a number"],
+    [{ maxBytes: 1e6, precisions: ["int3"] }, "there is no precision 'int3'"],
+    [{ maxBytes: 1e6, search: "{}" }, "is no search"],
+    [{ maxSize: 1 }, "maxSize"],
+  ])
+    expect((await rejected(qdq.choosePrecision(prepared, batches, options))).message).toContain(wanted);
 });
 
 test("outputs are measured by metrics of the field", () => {

@@ -1,6 +1,7 @@
 // The view of a result: its verdict in words, the figures, what to take home, and all results of the session.
 import type { Report } from "qdq";
 import { cards, h } from "../../src/report/html/dom.js";
+import { remedyTable } from "../../src/report/html/remedies-view.js";
 import { errorTable, leftInFloat, summaryOf, warningsOf } from "../../src/report/html/result-view.js";
 import { byId, download } from "./page.js";
 import { dataUrl, imageOf } from "./pictures.js";
@@ -139,6 +140,9 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       runtimeText(run),
       saveButtons(run),
       runsTable(store, savePt2),
+      run.quantized.remedies?.length
+        ? h("div", { id: "remedies" }, h("h3", {}, "Accuracy that came back"), remedyTable(run.quantized.remedies))
+        : "",
       leftInFloat(run.quantized.report.left) || "",
       errors
         ? h("div", {}, h("h3", {}, "Where accuracy is lost most"), errorTable(errors.slice(0, worst), choose))

@@ -506,6 +506,7 @@ void distances(AtenCall& call) {
 constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
                                        {"_softmax.default", softmax},
                                        {"_to_copy.default", cast},
+                                       {"convert_element_type.no_fuse", cast},
                                        {"_unsafe_view.default", reshape},
                                        {"_cdist_forward.default", distances},
                                        {"__and__.Tensor", logical},

@@ -1,6 +1,7 @@
 // The file of --report: the views of the page in one document, over data that stands in it.
 import { observerGallery } from "./charts.js";
 import { cards, h, row, scrollTable } from "./dom.js";
+import { trialsView } from "./front-view.js";
 import { graphView } from "./graph-view.js";
 import { remedyTable } from "./remedies-view.js";
 import { errorTable, leftInFloat, madeOf, operatorCell } from "./result-view.js";
@@ -32,6 +33,12 @@ if (report.remedies?.length)
     "Accuracy that came back",
     "Signal to quantization noise of the outputs on the samples of the calibration; what did not help was not kept.",
     remedyTable(report.remedies),
+  );
+if (report.precision)
+  section(
+    "What precision costs",
+    "Each program that was tried: how many operators, the most harmful first, have another precision.",
+    trialsView(report.precision.trials, report.precision.score?.split(" ").at(-1) ?? ""),
   );
 const graph = graphView();
 if (report.errors?.length)

@@ -136,7 +136,7 @@ TEST_F(CliTest, LeavesOperatorsInFloatForATarget) {
   const std::vector<std::string> target = {"--weight-bits", "2", "--target-agreement", "100"};
   ASSERT_EQ(run(quantize(target)), 0) << host.err;
   EXPECT_NE(host.out.find("choosing the precision (agreement on the samples)"), std::string::npos) << host.out;
-  EXPECT_NE(host.out.find("   0 in float"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("   0 changed"), std::string::npos) << host.out;
   ASSERT_EQ(run(quantize({"--weight-bits", "2", "--target-agreement", "100", "--json"})), 0) << host.err;
   const auto fields = format::parse_json(host.out, "the summary");
   const auto& precision = fields["recovery"]["precision"];

@@ -231,13 +231,55 @@ TEST_F(WordsTest, LeavesOperatorsInFloatUntilACommandIsContent) {
   // More than any program has: all stay in integers, and a warning says so.
   ASSERT_EQ(run(quantize({"--target-metric", "1e9", "--metric", "mean {outputs}"})), 0) << host.err;
   EXPECT_NE(host.out.find("choosing the precision (metric on the samples)"), std::string::npos) << host.out;
-  EXPECT_TRUE(says("does the metric reach  1e+09; all stay in integers")) << host.err;
+  EXPECT_TRUE(says("nothing that was tried reaches metric of 1e+09; the nearest is ")) << host.err;
   ASSERT_EQ(run(quantize({"--target-metric", "-1e9", "--metric", "mean {outputs}"})), 0) << host.err;
   EXPECT_FALSE(says("reach")) << host.err;
   EXPECT_EQ(run(quantize({"--target-metric", "1"})), 2);
   EXPECT_EQ(run(quantize({"--metric", "mean {outputs}"})), 2);
   EXPECT_EQ(run(quantize({"--target-metric", "1", "--metric", "mean"})), 1);
   EXPECT_TRUE(says("write {outputs} there")) << host.err;
+}
+
+TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
+  ASSERT_EQ(run(quantize({"--json"})), 0) << host.err;
+  const auto least = printed()["bytes"]["after"].get<uint64_t>();
+  const std::string limit = std::to_string(least + 300);
+  const auto search = [&](const std::string& size) {
+    return quantize({"--max-size", size, "--precisions", "bf16,float", "--search", "search.json", "--json"});
+  };
+  ASSERT_EQ(run(search(limit)), 0) << host.err;
+  const Json first = printed()["recovery"]["precision"];
+  EXPECT_EQ(first["reached"], true);
+  EXPECT_EQ(first["score"], "signal to noise dB");
+  EXPECT_GT(first["after"].get<double>(), first["before"].get<double>());
+  EXPECT_EQ(printed()["bytes"]["after"], first["best"]["bytes"]);
+  EXPECT_LE(host.contents["out.pt2"].size(), least + 300);
+  const auto bytes = host.contents["out.pt2"];
+  // The same once more, from what the file tells.
+  ASSERT_EQ(run(search(limit)), 0) << host.err;
+  const Json second = printed()["recovery"]["precision"];
+  EXPECT_EQ(second["resumed"], first["trials"].size());
+  EXPECT_EQ(second["trials"], first["trials"]);
+  EXPECT_EQ(host.contents["out.pt2"], bytes);
+
+  ASSERT_EQ(run(search("1kB")), 0);
+  EXPECT_TRUE(says("nothing that was tried is within 1.0 kB; the nearest is ")) << host.err;
+  EXPECT_EQ(host.contents["out.pt2"].size(), least);
+  ASSERT_EQ(run(quantize({"--max-size", "1MB", "--max-latency", "1000"})), 0) << host.err;
+  EXPECT_NE(host.out.find(" ms  *\n"), std::string::npos) << host.out;
+  // A search belongs to one model and recipe.
+  EXPECT_EQ(run(quantize({"--max-size", "1MB", "--weight-bits", "4", "--search", "search.json"})), 1);
+  EXPECT_TRUE(says("search.json is the search of another program")) << host.err;
+  for (const auto& [words, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--precisions", "float"}, "--precisions needs a wish"},
+           {{"--search", "s.json"}, "--search needs a wish"},
+           {{"--max-size", "1MB", "--precisions", "int3"}, "there is no precision 'int3'"},
+           {{"--max-size", "1MB", "--precisions", "int8"}, "int16, bf16 or float"},
+           {{"--max-size", "1MB", "--no-fold-quantize"}, "leave out --no-fold-quantize"},
+           {{"--max-latency", "0"}, "wanted milliseconds above 0"}}) {
+    EXPECT_EQ(run(quantize(words)), 1) << wanted;
+    EXPECT_TRUE(says(wanted)) << host.err;
+  }
 }
 
 // Tokens [s0, 4] of 0 to 6 -> embedding [7, 8] -> linear -> logits [s0, 4, 7].
@@ -285,7 +327,8 @@ TEST_F(WordsTest, MeasuresByMetricsOfItsOwn) {
   EXPECT_NEAR(printed()["recovery"]["precision"]["after"].get<double>(), next[1], 1e-3 * next[1]);
   EXPECT_FALSE(says("reach")) << host.err;
   ASSERT_EQ(run(quantize({"--target-metric", "1", "--metric", "perplexity"})), 0) << host.err;
-  EXPECT_TRUE(says("does the metric reach      1; all stay in integers")) << host.err;
+  EXPECT_TRUE(says("nothing that was tried reaches metric of 1; the nearest is the recipe's own precision with 8.97"))
+      << host.err;
 
   for (const auto& [args, wanted] :
        {std::pair(std::vector<std::string>{"--metric", "box-f1"}, "hold no boxes that are known"),

@@ -257,28 +257,19 @@ TEST(RoundWeights, LeavesTheProgramAsItWasIfItIsCancelled) {
   expect_same(convert_pt2e(prepared), before);
 }
 
-// The score of outputs: their ratio of signal to noise.
-OutputScore decibels_to(const Recovery& recovery) {
-  return [&recovery](const std::vector<std::vector<Tensor>>& outputs) {
-    OutputError error;
-    for (size_t i = 0; i < outputs.size(); ++i) error.add(recovery.outputs()[i], outputs[i]);
-    return error.decibels();
-  };
-}
-
 TEST(ReachScore, LeavesAsFewOperatorsInFloatAsItTakes) {
   XNNPACKQuantizer quantizer = xnnpack(4);
   Prepared prepared = calibrated(network(), quantizer);
   Recovery recovery(prepared, batches());
   const double wanted = recovery.decibels() + 4;
-  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), wanted);
+  const PrecisionResult result = reach_score(recovery, decibels_score(recovery), wanted);
   ASSERT_TRUE(result.reached);
-  EXPECT_GE(result.after, wanted);
+  EXPECT_GE(result.after.score, wanted);
   const auto count = static_cast<int64_t>(result.nodes.size());
   EXPECT_GT(count, 0);
   for (const PrecisionTrial& trial : result.trials)
-    EXPECT_EQ(trial.score >= wanted, trial.operators_in_float >= count) << trial.operators_in_float;
-  EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), result.after);
+    EXPECT_EQ(trial.score >= wanted, trial.operators >= count) << trial.operators;
+  EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), result.after.score);
 }
 
 TEST(ReachScore, GivesFloatOperatorsTheirWeightsBack) {
@@ -289,9 +280,9 @@ TEST(ReachScore, GivesFloatOperatorsTheirWeightsBack) {
   ASSERT_EQ(release_outputs(recovery), 1);
   ASSERT_EQ(round_weights(recovery), 3);
   correct_biases(recovery);
-  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), 200);
+  const PrecisionResult result = reach_score(recovery, decibels_score(recovery), 200);
   ASSERT_TRUE(result.reached);
-  EXPECT_EQ(result.after, 200);
+  EXPECT_EQ(result.after.score, 200);
   const Program converted = convert_pt2e(prepared);
   for (const Batch& batch : batches())
     EXPECT_TRUE(bitwise_equal(run_node_by_node(converted, batch)[0], run_node_by_node(network(), batch)[0]));
@@ -302,10 +293,10 @@ TEST(ReachScore, ChangesNothingIfTheScoreIsOutOfReach) {
   Prepared prepared = calibrated(network(), quantizer);
   const Program before = convert_pt2e(prepared);
   Recovery recovery(prepared, batches());
-  const PrecisionResult result = reach_score(recovery, decibels_to(recovery), 201);
+  const PrecisionResult result = reach_score(recovery, decibels_score(recovery), 201);
   EXPECT_FALSE(result.reached);
   EXPECT_TRUE(result.nodes.empty());
-  EXPECT_EQ(result.after, result.before);
+  EXPECT_EQ(result.after.score, result.before.score);
   expect_same(convert_pt2e(prepared), before);
 }
 

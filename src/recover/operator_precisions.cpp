@@ -1,0 +1,182 @@
+#include "recover/operator_precisions.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "quant/observers/observer_statistics.h"
+#include "recover/layers.h"
+
+namespace qdq {
+
+namespace {
+
+struct PrecisionName {
+  Precision precision;
+  std::string_view name;
+  const char* reason;  // that explain() gives
+};
+constexpr PrecisionName kPrecisions[] = {
+    {Precision::kInt8, "int8", ""},
+    {Precision::kInt16, "int16", "it reads activations of 16 bits so that the outputs reach what is wished"},
+    {Precision::kBf16, "bf16", "it was left in bfloat16 so that the outputs reach what is wished"},
+    {Precision::kFloat, "float", "it was left in float so that the outputs reach the target"},
+};
+
+const PrecisionName& named(Precision precision) {
+  return *std::find_if(std::begin(kPrecisions), std::end(kPrecisions),
+                       [&](const PrecisionName& each) { return each.precision == precision; });
+}
+
+std::shared_ptr<Observer> observer_of_16_bits(float largest) {
+  // What is larger than all that the samples show is not cut: a bit is to spare.
+  constexpr float kSpare = 2;
+  const float reach = std::max(largest * kSpare, 0x1p-100f);
+  ObserverArgs args = default_observer_args("MinMaxObserver");
+  args.dtype = DType::kS16;
+  args.qdtype = QDType::kPlain;
+  args.qscheme = QScheme::kPerTensorSymmetric;
+  args.quant_min = -32768;
+  args.quant_max = 32767;
+  args.eps = 0x1p-120;
+  auto out = make_observer("MinMaxObserver", args);
+  out->set_state(Tensor::scalar(-reach), Tensor::scalar(reach), {});
+  return out;
+}
+
+std::shared_ptr<Observer> observer_of_bf16() {
+  ObserverArgs args = default_observer_args("PlaceholderObserver");
+  args.dtype = DType::kBF16;
+  args.qdtype = QDType::kPlain;
+  return make_observer("PlaceholderObserver", args);
+}
+
+}  // namespace
+
+std::string_view to_string(Precision precision) { return named(precision).name; }
+
+Precision precision_from_name(std::string_view name) {
+  for (const PrecisionName& each : kPrecisions)
+    if (each.name == name) return each.precision;
+  fail(ErrorCode::kInvalidArgument, "there is no precision '", name, "'; wanted int16, bf16 or float");
+}
+
+OperatorPrecisions::OperatorPrecisions(Recovery& recovery, std::vector<Sensitivity> sensitivities)
+    : recovery_(recovery), impl_(Prepared::Impl::of(recovery.prepared())) {
+  std::stable_sort(sensitivities.begin(), sensitivities.end(),
+                   [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
+  for (Sensitivity& sensitivity : sensitivities)
+    if (Node* node = impl_.program.graph->find(sensitivity.node)) candidates_.push_back({node, std::move(sensitivity)});
+}
+
+OperatorPrecisions::~OperatorPrecisions() { set(kept_precision_, kept_); }
+
+void OperatorPrecisions::set(Precision precision, size_t count) {
+  if (precision == Precision::kInt8) count = 0;
+  if (count == count_ && (precision == precision_ || count == 0)) return;
+  const size_t common = precision == precision_ ? std::min(count, count_) : 0;
+  while (count_ > common) restore(candidates_[--count_]);
+  precision_ = precision;
+  while (count_ < count) raise(candidates_[count_++], precision);
+  impl_.interpreter.reset();
+  recovery_.forget_simulation();
+}
+
+void OperatorPrecisions::keep(Precision precision, size_t count) {
+  set(precision, count);
+  kept_precision_ = precision;
+  kept_ = count;
+  // The last note that was taken is what explain() tells.
+  for (size_t i = 0; i < count; ++i)
+    impl_.annotations.note(candidates_[i].node, {"", "", true, named(precision).reason});
+}
+
+void OperatorPrecisions::raise(Candidate& candidate, Precision precision) {
+  candidate.args = candidate.node->args();
+  candidate.kwargs = candidate.node->kwargs();
+  std::unordered_map<const Node*, Node*> read;
+  if (precision != Precision::kInt16)
+    for (const Node* input : candidate.node->input_nodes())
+      if (const auto constant = own_constant(impl_, input)) exchange_constant(candidate, constant->name);
+  for (Node* input : candidate.node->input_nodes()) read[input] = input_at(candidate, input, precision);
+  const auto instead = [&](Node* node) { return read.at(node); };
+  std::vector<Argument> args = candidate.args;
+  for (Argument& argument : args) argument = argument.map_nodes(instead);
+  Node::Kwargs kwargs = candidate.kwargs;
+  for (auto& [name, argument] : kwargs) argument = argument.map_nodes(instead);
+  candidate.node->set_args(std::move(args));
+  candidate.node->set_kwargs(std::move(kwargs));
+}
+
+void OperatorPrecisions::restore(Candidate& candidate) {
+  candidate.node->set_args(std::exchange(candidate.args, {}));
+  candidate.node->set_kwargs(std::exchange(candidate.kwargs, {}));
+  for (const auto& [name, value] : std::exchange(candidate.constants, {}))
+    impl_.program.find_attribute(name)->tensor = value;
+  for (Node* node : std::exchange(candidate.inserted, {})) {
+    const size_t group = *impl_.group_of_module(*node);
+    impl_.of_constants.erase(impl_.groups[group].observer.get());
+    impl_.groups.erase(impl_.groups.begin() + static_cast<std::ptrdiff_t>(group));
+    impl_.modules.erase(node->target());
+    impl_.program.graph->erase(node);
+  }
+}
+
+// Gives a constant that the operator alone reads the value of the float program.
+void OperatorPrecisions::exchange_constant(Candidate& candidate, const std::string& name) {
+  Tensor& tensor = impl_.program.find_attribute(name)->tensor;
+  candidate.constants.emplace_back(name, tensor);
+  if (const auto found = impl_.float_constants.find(name); found != impl_.float_constants.end()) tensor = found->second;
+}
+
+Node* OperatorPrecisions::input_at(Candidate& candidate, Node* input, Precision precision) {
+  const auto group = impl_.group_of_module(*input);
+  if (!group) return input;
+  Node* const value = input->arg(0).node();
+  const Observer& observer = *impl_.groups[*group].observer;
+  const bool is_constant = impl_.of_constants.count(&observer) != 0;
+  if (precision == Precision::kFloat || !quantizes_statically(observer)) return value;
+  if (precision == Precision::kBf16) return observed(candidate, value, observer_of_bf16(), is_constant);
+  // A bias of 32 bits has the scales of the 8-bit activations.
+  if (is_constant) return observer.args().dtype == DType::kS32 ? value : input;
+  return observed(candidate, value, observer_of_16_bits(largest_of(*input)), false);
+}
+
+Node* OperatorPrecisions::observed(Candidate& candidate, Node* value, std::shared_ptr<Observer> observer,
+                                   bool is_constant) {
+  size_t number = impl_.modules.size();
+  std::string module;
+  do module = concat("activation_post_process_", number++);
+  while (impl_.modules.count(module) != 0);
+  impl_.modules[module] = impl_.groups.size();
+  const auto point = impl_.program.graph->insert_before(candidate.node);
+  Node* node = impl_.program.graph->create(Node::Op::kCallModule, module, {value});
+  node->meta.val = value->meta.val;
+  if (is_constant) impl_.of_constants.insert(observer.get());
+  impl_.groups.push_back({std::move(observer), {Edge(value, candidate.node)}, {node->name()}, {}});
+  candidate.inserted.insert(candidate.inserted.begin(), node);  // the last group goes first
+  return node;
+}
+
+// Of all observers at once, when one is asked for.
+float OperatorPrecisions::largest_of(const Node& value) {
+  if (largest_.empty()) {
+    Interpreter floats(impl_.program, impl_.backends);
+    floats.set_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
+      const Tensor* x = args[0].get_if<Tensor>();
+      if (x != nullptr && is_floating(x->dtype()) && x->numel() > 0) {
+        const FloatRange range = finite_range_of(*x);
+        float& largest = largest_[&node];
+        largest = std::max({largest, std::fabs(range.min), std::fabs(range.max)});
+      }
+      return args[0];
+    });
+    for (const Batch& batch : recovery_.batches()) {
+      recovery_.tell_again();
+      floats.run(batch);
+    }
+  }
+  const auto found = largest_.find(&value);
+  return found == largest_.end() ? 0 : found->second;
+}
+
+}  // namespace qdq
