@@ -28,6 +28,10 @@ void add_rows(const RealRows& a, float a_multiplier, const RealRows& b, float b_
 void mul_rows(const RealRows& a, const RealRows& b, float multiplier, int64_t rows, int64_t n, const Requantize& to,
               void* out);
 
+// out[r, i] = finish(t) with t = real(x) * multiplier where that is above 0, else real(x) * multiplier * slopes[i].
+void prelu_rows(const RealRows& x, float multiplier, const float* slopes, int64_t rows, int64_t n, const Requantize& to,
+                void* out);
+
 // out[i] = finish(real(x) * multiplier) for n elements of one row; out may be x if the sizes of elements are equal.
 void convert_row(const RealRows& x, float multiplier, int64_t n, const Requantize& to, void* out);
 

@@ -97,6 +97,47 @@ TEST(PointwiseInt8, SumsAndProductsFollowTheFormula) {
   }
 }
 
+TEST(PointwiseInt8, PreluMultipliesWhatIsNotPositive) {
+  Random random(11);
+  const int64_t shapes[][2] = {{1, 1}, {3, 40}, {50, 7}, {2, 70000}};
+  for (const auto& [rows, n] : shapes) {
+    const auto a = bytes(random, rows * n);
+    const auto f = random.floats(rows * n, -20, 20), slopes = random.floats(n, -1, 2);
+    for (int kind = 0; kind < 4; ++kind) {
+      const RealRows x = kind & 1 ? f32_rows(f.data(), n) : u8_rows(a.data(), 77, n);
+      Requantize to = to_u8();
+      to.out_is_float = kind & 2;
+      std::vector<float> found(a.size()), want(a.size());
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t i = 0; i < n; ++i) {
+          const float t = plain_real(x, r, i) * 0.125f;
+          plain_finish(to, t > 0 ? t : t * at(slopes, i), want.data(), r * n + i);
+        }
+      }
+      for (int threads : {1, 3}) {
+        set_num_threads(threads);
+        prelu_rows(x, 0.125f, slopes.data(), rows, n, to, found.data());
+        EXPECT_TRUE(same_bits(found, want)) << rows << "x" << n << " kind " << kind;
+      }
+      set_num_threads(1);
+    }
+  }
+}
+
+TEST(PointwiseInt8, PlanesBecomePixelsOfAnyCountOfChannels) {
+  Random random(12);
+  for (int64_t channels : {1, 3, 16, 37, 64}) {
+    for (int64_t pixels : {1, 15, 16, 300, 547}) {
+      const auto x = bytes(random, channels * pixels);
+      std::vector<uint8_t> out(x.size()), want(x.size());
+      for (int64_t c = 0; c < channels; ++c)
+        for (int64_t p = 0; p < pixels; ++p) at(want, p * channels + c) = at(x, c * pixels + p);
+      interleave_planes_u8(x.data(), channels, pixels, out.data());
+      EXPECT_EQ(out, want) << channels << " channels of " << pixels;
+    }
+  }
+}
+
 TEST(PointwiseInt8, CurvesGiveTheBitsOfTheirFunctions) {
   struct Case {
     Activation::Kind kind;
@@ -190,7 +231,7 @@ TEST(PointwiseInt8, MaxPoolTakesTheLargestTapInside) {
                           {1, 7, 7, 7, 7, 5, 5, 1, 1, 2, 2},
                           {1, 8, 8, 8, 8, 3, 3, 1, 1, 2, 2, 2, 2}};
   for (const Pool2d& p : pools) {
-    for (int64_t channels : {1, 16, 45, 150}) {
+    for (int64_t channels : {1, 8, 16, 45, 150}) {
       const auto x = bytes(random, 2 * p.in_h * p.in_w * channels);
       std::vector<uint8_t> want, out(static_cast<size_t>(2 * p.out_h * p.out_w * channels));
       for (int64_t n = 0; n < 2; ++n) {
