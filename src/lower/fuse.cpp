@@ -25,6 +25,7 @@ constexpr Rule kRules[] = {
     {op::kLinear, fuse_product},
     {op::kAdd, fuse_add},
     {op::kMul, fuse_mul},
+    {kPrelu, fuse_prelu},
     {op::kCat, fuse_concat},
     {op::kMaxPool2d, fuse_max_pool},
     {op::kAvgPool2d, fuse_average_pool},
@@ -75,6 +76,7 @@ std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>
     if (const TensorMeta* read = input->meta.val.tensor())
       if (const std::string size = open_size(*read, symbols); !size.empty())
         return concat("the size ", size, " of ", input->name(), " does not follow from those of the inputs");
+  if (take_rounded_norm(fuser, node)) return {};
   if (quantizes_tensor(node)) return fuse_quantize(fuser, node);
   if (dequantizes_tensor(node)) return fuse_dequantize(fuser, node);
   if (float_meta(node) == nullptr) return "its result is not float32";
@@ -96,6 +98,13 @@ Fusion fuse_program(Program& program, const FusionOptions& options) {
   const std::vector<Node*> nodes = program.graph->nodes();
   const std::map<std::string, int64_t> symbols = symbols_of(program);
   const std::string obstacle = fusion_obstacle(*program.graph);
+  for (Node* node : nodes) {
+    if (!node->is(op::kDiv)) continue;
+    const auto norm = layer_norm_around(program, *node);
+    if (!norm || !norm->roundings.any()) continue;
+    const auto shared = std::make_shared<const LayerNormPattern>(*norm);
+    for (const Node* part : norm->nodes) fuser.norms.emplace(part, shared);
+  }
   for (Node* node : nodes) {
     if (node->op() == Node::Op::kOutput) fuser.plans.need_inputs(*node);
     if (node->op() != Node::Op::kCallFunction || PlanBuilder::is_constant(*node)) continue;

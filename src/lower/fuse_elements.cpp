@@ -30,6 +30,16 @@ void emit_map(Fuser& fuser, Node& head, const Epilogue& epilogue, Node* value, c
              });
 }
 
+// These numbers as an attribute that `node` reads.
+Node* add_constant(Program& program, Node& node, const Tensor& values) {
+  const std::string name = program.unique_attribute_name(concat("_constant_", node.name()));
+  program.add_attribute({name, values, Attribute::Kind::kBuffer});
+  const auto point = program.graph->insert_before(&node);
+  Node* constant = program.graph->get_attr(name);
+  constant->meta.val.value = TensorMeta{DType::kF32, {values.sizes().begin(), values.sizes().end()}, {}, false};
+  return constant;
+}
+
 // A number beside `node`'s other operand, as a constant along the axis that is stored densely: rows of one number cost
 // the kernels more. Null if the axis is open.
 Node* as_constant(Program& program, Node& node, double number, Fuser::Order order) {
@@ -39,12 +49,7 @@ Node* as_constant(Program& program, Node& node, double number, Fuser::Order orde
   const std::optional<int64_t> extent = (is_image ? sizes[1] : sizes.back()).constant();
   if (!extent) return nullptr;
   const Shape shape = is_image ? Shape{*extent, 1, 1} : Shape{*extent};
-  const std::string name = program.unique_attribute_name(concat("_number_", node.name()));
-  program.add_attribute({name, Tensor::full(shape, DType::kF32, number), Attribute::Kind::kBuffer});
-  const auto point = program.graph->insert_before(&node);
-  Node* constant = program.graph->get_attr(name);
-  constant->meta.val.value = TensorMeta{DType::kF32, {shape.begin(), shape.end()}, {}, false};
-  return constant;
+  return add_constant(program, node, Tensor::full(shape, DType::kF32, number));
 }
 
 // Whether the kernels take an operand as it is repeated along `sizes`: its own axes, as they are stored, are the last,
@@ -76,13 +81,13 @@ Node* operand_of(Fuser& fuser, Node& node, const Argument& argument, Fuser::Orde
   SymShape constant_sizes;
   const bool is_constant = operand != nullptr && !fuser.plans.is_readable(operand);
   if (is_constant) {
-    const auto found = constant_bias(program, argument);
-    const Tensor* tensor = std::get_if<Tensor>(&found);
-    if (tensor == nullptr || !tensor->defined()) {
+    const std::optional<Tensor> tensor = constant_operand(program, argument);
+    if (!tensor) {
       refusal = "an operand is neither float32 nor a constant";
       return nullptr;
     }
-    if (tensor->numel() == 1) number = tensor->data<float>()[0];
+    if (tensor->numel() == 1) number = tensor->item();
+    else if (operand->op() != Node::Op::kGetAttr) operand = add_constant(program, node, tensor->contiguous());
     constant_sizes.assign(tensor->sizes().begin(), tensor->sizes().end());
   }
   if (number) {
@@ -184,6 +189,22 @@ std::string fuse_activation(Fuser& fuser, Node& node) {
 
 std::string fuse_add(Fuser& fuser, Node& node) { return fuse_binary(fuser, node, PlanStep::Add{}); }
 std::string fuse_mul(Fuser& fuser, Node& node) { return fuse_binary(fuser, node, PlanStep::Mul{}); }
+
+std::string fuse_prelu(Fuser& fuser, Node& node) {
+  Node* value = node.arg(0).node();
+  if (!fuser.plans.is_held(value)) return "its input is not in a plan";
+  const SymShape& sizes = float_meta(node)->sizes;
+  if (sizes.size() != 2 && sizes.size() != 4) return "its channels are not stored last";
+  const std::optional<Tensor> slopes = constant_operand(fuser.plans.program(), node.arg(1));
+  if (!slopes) return "its slopes are not constant";
+  if (sizes[1] != SymInt(slopes->numel())) return "its slopes are not those of the channels";
+  fuser.emit(node, fuser.epilogue_of(node, false), [&fuser, value, slopes](PlanStep& step, Fuser::Order order) {
+    step.form = PlanStep::Prelu{slopes->contiguous()};
+    step.inputs = {fuser.read(value, order)};
+    step.in_place_input = 0;
+  });
+  return {};
+}
 
 std::string fuse_concat(Fuser& fuser, Node& node) {
   if (!node.arg(0).is_list()) return "its tensors are not a list";

@@ -4,6 +4,7 @@
 
 #include "lower/fuse.h"
 #include "op/facts.h"
+#include "op/infer.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -132,6 +133,17 @@ std::variant<Tensor, std::string> constant_bias(const Program& program, const Ar
   const Tensor* bias = constant_of(program, argument);
   if (bias == nullptr || bias->dtype() != DType::kF32) return "the bias is not a constant float32 tensor";
   return bias->contiguous();
+}
+
+std::optional<Tensor> constant_operand(const Program& program, const Argument& argument) {
+  const Node* node = argument.node();
+  if (node == nullptr) return std::nullopt;
+  if (node->is(op::kDequantize) && constant_of(program, node->arg(0)) != nullptr && node->input_nodes().size() == 1 &&
+      float_meta(*node) != nullptr)
+    return eval_constant(program, *node).contiguous();
+  const auto found = constant_bias(program, argument);
+  const Tensor* tensor = std::get_if<Tensor>(&found);
+  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
 }
 
 std::optional<DynamicInput> dynamic_input(const Node& choose) {

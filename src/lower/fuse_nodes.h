@@ -4,12 +4,15 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "graph/program.h"
 #include "lower/plan.h"
 
 namespace qdq {
+
+inline constexpr std::string_view kPrelu = "torch.ops.aten.prelu.default";
 
 // Why nothing of a graph can go into a plan (it calls modules, or writes to a value that others may read); empty:
 // something may.
@@ -40,6 +43,9 @@ struct QuantizedWeight {
 std::variant<QuantizedWeight, std::string> quantized_weight(const Program& program, const Argument& argument);
 // The f32 constant behind an argument; undefined for None. Or the reason why it is none.
 std::variant<Tensor, std::string> constant_bias(const Program& program, const Argument& argument);
+
+// The same of a constant that may be one of integers, dequantized; nothing for None and other arguments.
+std::optional<Tensor> constant_operand(const Program& program, const Argument& argument);
 
 // An f32 value that is quantized by the range that it has in every run, as convert_pt2e writes it, up to its dequantize
 // node.

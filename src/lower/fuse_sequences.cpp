@@ -52,6 +52,31 @@ std::string fuse_layer_norm(Fuser& fuser, Node& node) {
   return {};
 }
 
+bool take_rounded_norm(Fuser& fuser, Node& node) {
+  const auto found = fuser.norms.find(&node);
+  if (found == fuser.norms.end()) return false;
+  const LayerNormPattern& norm = *found->second;
+  PlanBuilder& plans = fuser.plans;
+  if (!plans.is_readable(norm.x)) return false;
+  const auto constant = [&](Node* from) {
+    return from == nullptr ? Tensor() : *constant_operand(plans.program(), Argument(from));
+  };
+  PlanStep step;
+  step.form = PlanStep::LayerNorm{constant(norm.gamma), constant(norm.beta), norm.epsilon, norm.roundings};
+  Node* last = norm.last;
+  std::vector<Node*> nodes = norm.nodes;
+  Node* quantize = single_user(*last);
+  if (quantize != nullptr && is_fusable_quantize(*quantize)) nodes.push_back(last = quantize);
+  else quantize = nullptr;
+  step.name = last->name();
+  step.inputs = {plans.read_sequence(norm.x)};
+  PlanBuffer out = PlanBuilder::buffer_like(*last, quantize != nullptr ? DType::kU8 : DType::kF32,
+                                            quantize != nullptr ? plan_qparams(*quantize) : PlanQParams{});
+  plans.add_sequence_step(std::move(step), std::move(out), *last, nodes);
+  for (const Node* one : nodes) fuser.take(one);
+  return true;
+}
+
 std::string fuse_attention(Fuser& fuser, Node& node) {
   PlanBuilder& plans = fuser.plans;
   std::vector<Node*> values;

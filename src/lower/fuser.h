@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,6 +10,7 @@
 
 #include "lower/fuse.h"
 #include "lower/fuse_nodes.h"
+#include "lower/layer_norm_pattern.h"
 #include "lower/plan_builder.h"
 
 namespace qdq {
@@ -29,6 +31,7 @@ class Fuser {
   const FusionOptions options;
   std::unordered_map<const Node*, DynamicInput> dynamic;  // by the dequantize node in front of products
   std::unordered_map<const Node*, TokenInput> tokens;     // by the dequantize node in front of linear layers
+  std::unordered_map<const Node*, std::shared_ptr<const LayerNormPattern>> norms;  // with roundings, by each node
 
   // What stands behind `head` along values with one user. A residual is taken where `may_add`.
   Epilogue epilogue_of(Node& head, bool may_add, bool may_round = true) const;
@@ -72,6 +75,7 @@ std::string fuse_dequantize(Fuser& fuser, Node& node);
 std::string fuse_activation(Fuser& fuser, Node& node);
 std::string fuse_add(Fuser& fuser, Node& node);
 std::string fuse_mul(Fuser& fuser, Node& node);
+std::string fuse_prelu(Fuser& fuser, Node& node);
 std::string fuse_concat(Fuser& fuser, Node& node);
 // fuse_products.cpp: convolutions and linear layers
 std::string fuse_product(Fuser& fuser, Node& node);
@@ -90,6 +94,8 @@ std::string fuse_mean(Fuser& fuser, Node& node);
 // fuse_sequences.cpp
 std::string fuse_layer_norm(Fuser& fuser, Node& node);
 std::string fuse_attention(Fuser& fuser, Node& node);
+// Takes the whole of a layer norm with roundings at its first node.
+bool take_rounded_norm(Fuser& fuser, Node& node);
 // Takes a choose_qparams node and what quantizes by it. Convolutions and linear layers quantize as they read; for all
 // else that reads it there is a step that rounds.
 //   x -> choose_qparams -> scale, zero_point;   x, scale, zero_point -> quantize -> dequantize -> linear

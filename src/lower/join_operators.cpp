@@ -4,99 +4,26 @@
 #include <utility>
 
 #include "lower/fuse_nodes.h"
-#include "op/infer.h"
+#include "lower/layer_norm_pattern.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-constexpr std::string_view kPower = "torch.ops.aten.pow.Tensor_Scalar", kRoot = "torch.ops.aten.sqrt.default",
-                           kLarger = "torch.ops.aten.maximum.default", kLeakyRelu = "torch.ops.aten.leaky_relu.default",
+constexpr std::string_view kLarger = "torch.ops.aten.maximum.default", kLeakyRelu = "torch.ops.aten.leaky_relu.default",
                            kClampMin = "torch.ops.aten.clamp_min.default";
 
-Node* input_if(const Argument& argument, std::string_view target) {
-  Node* node = argument.node();
-  return node != nullptr && node->is(target) && node->kwargs().empty() ? node : nullptr;
-}
-
-// A float32 constant, or one that is dequantized; nothing for other arguments.
-std::optional<Tensor> constant_floats_of(const Program& program, const Argument& argument) {
-  const Node* node = argument.node();
-  if (node == nullptr) return std::nullopt;
-  if (node->is(op::kDequantize) && node->arg(0).is_node() && node->arg(0).node()->op() == Node::Op::kGetAttr &&
-      node->input_nodes().size() == 1 && float_meta(*node) != nullptr)
-    return eval_constant(program, *node);
-  const auto found = constant_bias(program, argument);
-  const Tensor* tensor = std::get_if<Tensor>(&found);
-  return tensor == nullptr ? std::nullopt : std::optional(*tensor);
-}
-
-// A number, or a constant of one element.
-std::optional<double> number_of(const Program& program, const Argument& argument) {
-  if (const std::optional<double> number = argument.number()) return number;
-  const std::optional<Tensor> tensor = constant_floats_of(program, argument);
-  if (!tensor || tensor->numel() != 1) return std::nullopt;
-  return tensor->item();
-}
-
-// The operand of a mean over the last axis that keeps it.
-Node* averaged(const Argument& argument) {
-  const Node* mean = input_if(argument, op::kMeanDim);
-  if (mean == nullptr || !mean->arg(1).is_list() || mean->arg(1).list().size() != 1 ||
-      mean->arg(2).integer().value_or(0) != 1 || !mean->arg(3).is_none())
-    return nullptr;
-  Node* x = mean->arg(0).node();
-  const TensorMeta* meta = x == nullptr ? nullptr : float_meta(*x);
-  const int64_t axis = mean->arg(1).list()[0].integer().value_or(0);
-  if (meta == nullptr || (axis != -1 && axis != static_cast<int64_t>(meta->sizes.size()) - 1)) return nullptr;
-  return x;
-}
-
-// x of x - mean(x).
-Node* centered(const Argument& argument) {
-  const Node* sub = input_if(argument, op::kSub);
-  if (sub == nullptr || sub->args().size() != 2) return nullptr;
-  Node* x = averaged(sub->arg(1));
-  return x != nullptr && sub->arg(0).node() == x ? x : nullptr;
-}
-
-// The other operand, if it is a constant for each element of the last axis.
-Node* per_column(const Program& program, const Node& node, const Node* operand, int64_t columns) {
-  if (!node.kwargs().empty() || node.args().size() != 2) return nullptr;
-  Node* other = node.arg(node.arg(0).node() == operand ? 1 : 0).node();
-  const std::optional<Tensor> tensor = constant_floats_of(program, other);
-  return tensor && tensor->sizes() == Shape{columns} ? other : nullptr;
-}
-
-void join_layer_norm(Program& program, Node& div) {
-  const Node* root = div.args().size() == 2 ? input_if(div.arg(1), kRoot) : nullptr;
-  const Node* add = root == nullptr ? nullptr : input_if(root->arg(0), op::kAdd);
-  const std::optional<double> epsilon =
-      add == nullptr || add->args().size() != 2 ? std::nullopt : number_of(program, add->arg(1));
-  const Node* square = epsilon ? averaged(add->arg(0)) : nullptr;
-  if (square == nullptr) return;
-  const bool is_power = square->is(kPower) && square->arg(1).number() == 2.0;
-  const bool is_product = square->is(op::kMul) && square->arg(0) == square->arg(1) && square->kwargs().empty();
-  Node* x = is_power || is_product ? centered(square->arg(0)) : nullptr;
-  if (x == nullptr || centered(div.arg(0)) != x) return;
-  const std::optional<int64_t> columns = float_meta(*x)->sizes.back().constant();
-  if (!columns || *columns < 1) return;
-
-  Node *last = &div, *gamma = nullptr, *beta = nullptr;
-  if (Node* mul = single_user(*last); mul != nullptr && mul->is(op::kMul)) {
-    gamma = per_column(program, *mul, last, *columns);
-    if (gamma != nullptr) last = mul;
-  }
-  if (Node* shift = single_user(*last); shift != nullptr && shift->is(op::kAdd)) {
-    beta = per_column(program, *shift, last, *columns);
-    if (beta != nullptr) last = shift;
-  }
+// One that rounds on the way is left to fusion.
+void join_layer_norm(Program& program, Node& division) {
+  const std::optional<LayerNormPattern> found = layer_norm_around(program, division);
+  if (!found || found->roundings.any()) return;
   const auto argument = [](Node* node) { return node == nullptr ? Argument() : Argument(node); };
-  const auto point = program.graph->insert_before(last);
-  Node* whole = program.graph->call(std::string(op::kLayerNorm),
-                                    {x, Argument::List{*columns}, argument(gamma), argument(beta), *epsilon}, {});
-  whole->meta = last->meta;
-  last->replace_all_uses_with(whole);
+  const auto point = program.graph->insert_before(found->last);
+  Node* whole = program.graph->call(
+      std::string(op::kLayerNorm),
+      {found->x, Argument::List{found->columns}, argument(found->gamma), argument(found->beta), found->epsilon}, {});
+  whole->meta = found->last->meta;
+  found->last->replace_all_uses_with(whole);
 }
 
 void join_larger(Program& program, Node& larger) {
@@ -125,6 +52,14 @@ void join_larger(Program& program, Node& larger) {
   }
 }
 
+// One slope for all channels.
+void join_prelu(Program& program, Node& prelu) {
+  const std::optional<double> slope = number_of(program, prelu.arg(1));
+  if (!slope || float_meta(prelu) == nullptr) return;
+  prelu.set_args({prelu.arg(0), *slope});
+  prelu.set_target(std::string(kLeakyRelu));
+}
+
 void join_bias(Program& program, Node& add) {
   if (!add.kwargs().empty() || add.args().size() != 2) return;
   for (const size_t i : {size_t{0}, size_t{1}}) {
@@ -132,7 +67,7 @@ void join_bias(Program& program, Node& add) {
     if (conv == nullptr || single_user(*conv) != &add) continue;
     if (!conv->is(op::kConv2d) && !conv->is(op::kConv1d) && !conv->is(op::kLinear)) continue;
     const TensorMeta *meta = float_meta(*conv), *result = float_meta(add);
-    const std::optional<Tensor> shift = constant_floats_of(program, add.arg(1 - i));
+    const std::optional<Tensor> shift = constant_operand(program, add.arg(1 - i));
     const auto bias = constant_bias(program, conv->arg(2));
     if (meta == nullptr || result == nullptr || result->sizes != meta->sizes || !shift ||
         !std::holds_alternative<Tensor>(bias))
@@ -165,6 +100,7 @@ void join_operators(Program& program) {
   for (Node* node : program.graph->nodes()) {
     if (node->is(op::kDiv)) join_layer_norm(program, *node);
     else if (node->is(kLarger)) join_larger(program, *node);
+    else if (node->is(kPrelu)) join_prelu(program, *node);
     else if (node->is(op::kAdd)) join_bias(program, *node);
   }
   program.graph->eliminate_dead_code();

@@ -70,7 +70,11 @@ class MixedBf16 {
       case Kind::kDynamicLinear:
       case Kind::kGroupLinear:
       case Kind::kDynamicConvolution:
-      case Kind::kDynamicRound: return read_all_as(step, DType::kF32);
+      case Kind::kDynamicRound:
+      case Kind::kPrelu: return read_all_as(step, DType::kF32);
+      case Kind::kLayerNorm:
+        if (step.as<PlanStep::LayerNorm>().roundings.any()) return read_all_as(step, DType::kF32);
+        break;
       case Kind::kQuantize:
         if (step.activation.kind != Activation::Kind::kNone) read_all_as(step, DType::kF32);
         return;

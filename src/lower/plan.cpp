@@ -151,6 +151,7 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kAveragePool: return "average_pool";
     case PlanStep::Kind::kAdd: return "add";
     case PlanStep::Kind::kMul: return "mul";
+    case PlanStep::Kind::kPrelu: return "prelu";
     case PlanStep::Kind::kConcat: return "concat";
     case PlanStep::Kind::kMap: return "map";
     case PlanStep::Kind::kCopy: return "copy";
@@ -230,6 +231,20 @@ Requantization rounding_to(const PlanQParams& qparams) {
   to.low = qparams.qmin;
   to.high = qparams.qmax;
   return to;
+}
+
+kernel::RoundedNorm rounded_norm_of(const PlanStep::LayerNorm& form) {
+  const auto rounding = [](const std::optional<PlanQParams>& by) {
+    if (!by) return kernel::RealRounding{};
+    return kernel::RealRounding{true, static_cast<float>(1.0 / by->scale), static_cast<float>(by->scale),
+                                static_cast<float>(by->qmin - by->zero_point),
+                                static_cast<float>(by->qmax - by->zero_point)};
+  };
+  const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
+  const NormRoundings& by = form.roundings;
+  return {rounding(by.mean),       rounding(by.variance), rounding(by.shifted),
+          rounding(by.normalized), rounding(by.scaled),   static_cast<float>(form.epsilon),
+          data_of(form.gamma),     data_of(form.beta)};
 }
 
 uint8_t quantize_result(float y, const Requantization& to) {

@@ -20,6 +20,7 @@
 //                           t = float(acc) * multiplier[0]
 //   kAdd                    t = real(a) * multiplier[0] + real(b) * multiplier[1]
 //   kMul                    t = (real(a) * multiplier[0]) * real(b)
+//   kPrelu                  u = real(x) * multiplier[0];  t = u > 0 ? u : u * slopes[c]
 //   kConcat, input i        t = real(x_i) * multiplier[i]
 //   kQuantize, kDequantize  t = real(x) * multiplier[0]
 //   kDynamicLinear          acc = sum (q - zero_point) * weight
@@ -40,7 +41,8 @@
 // of kernel/math.h. Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it
 // is folded: the multipliers contain 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and
 // high are the quantized bounds of the clamp. kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a
-// table. kLayerNorm is layer_norm_f32 of kernel/math.h, and kAttention is softmax_f32(t) v of every head with t = (q
+// table. kLayerNorm is layer_norm_f32 of kernel/math.h, with roundings rounded_layer_norm_f32 of
+// kernel/rounded_norm.h, whose x and result may be u8, and kAttention is softmax_f32(t) v of every head with t = (q
 // k') * factor, all in f32; the order of their sums is each backend's own.
 #pragma once
 
@@ -55,6 +57,7 @@
 
 #include "kernel/activation.h"
 #include "kernel/gemm_groups.h"
+#include "kernel/rounded_norm.h"
 #include "tensor/sym_int.h"
 #include "tensor/tensor.h"
 
@@ -119,6 +122,12 @@ struct DynamicRange {
   double epsilon = 0;  // the smallest scale
 };
 
+// How the numbers inside a layer norm are rounded: r of kernel/rounded_norm.h. None: they are not.
+struct NormRoundings {
+  std::optional<PlanQParams> mean, variance, shifted, normalized, scaled;
+  bool any() const { return mean || variance || shifted || normalized || scaled; }
+};
+
 // What a step does. Its numbers are u8 or f32, and bf16 in place of f32, unless a kind says otherwise.
 struct PlanStep {
   // f32 to u8; may change the storage order (C order to channels last).
@@ -173,6 +182,10 @@ struct PlanStep {
   // Two inputs, each of the output's shape or broadcast to it as in PyTorch.
   struct Add {};
   struct Mul {};
+  // An image, or rows [N, C]; a slope for each channel.
+  struct Prelu {
+    Tensor slopes;  // f32 [C]
+  };
   // The inputs one behind the other along `axis`.
   struct Concat {
     int64_t axis = 0;
@@ -185,18 +198,19 @@ struct PlanStep {
   struct Copy {};
   // A view in C order or channels last: dtype (but for f32 to bf16 and back), sizes and qparams as the input.
   struct Arrange {};
-  // f32 [..., columns] to the same.
+  // f32 [..., columns] to the same; with roundings u8, too.
   struct LayerNorm {
     Tensor gamma, beta;  // f32 [columns] or undefined
     double epsilon = 0;
+    NormRoundings roundings{};
   };
   // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E].
   struct Attention {
     double factor = 1;
   };
-  using Form =
-      std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, GroupLinear, DynamicConvolution,
-                   DynamicRound, MaxPool, AveragePool, Add, Mul, Concat, Map, Copy, Arrange, LayerNorm, Attention>;
+  using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, GroupLinear, DynamicConvolution,
+                            DynamicRound, MaxPool, AveragePool, Add, Mul, Prelu, Concat, Map, Copy, Arrange, LayerNorm,
+                            Attention>;
   // The forms by name, in the order of Form.
   enum class Kind {
     kQuantize,
@@ -211,6 +225,7 @@ struct PlanStep {
     kAveragePool,
     kAdd,
     kMul,
+    kPrelu,
     kConcat,
     kMap,
     kCopy,
@@ -275,6 +290,8 @@ PlanQParams dynamic_qparams(const DynamicRange& range, float min, float max);
 
 // What quantize_result needs for these qparams.
 Requantization rounding_to(const PlanQParams& qparams);
+// The numbers of a layer norm with roundings as the kernel takes them; they point into the form's tensors.
+kernel::RoundedNorm rounded_norm_of(const PlanStep::LayerNorm& form);
 // q of the formulas for y = activation(t).
 uint8_t quantize_result(float y, const Requantization& to);
 

@@ -76,6 +76,7 @@ class ReferenceStep : public CompiledStep {
       case Kind::kAveragePool: return average_pool();
       case Kind::kAdd:
       case Kind::kMul: return binary();
+      case Kind::kPrelu: return prelu();
       case Kind::kConcat: return concat();
       case Kind::kMap: return map();
       case Kind::kCopy: return copy();
@@ -354,6 +355,16 @@ class ReferenceStep : public CompiledStep {
                       });
   }
 
+  void prelu() {
+    const Operand x = operand(0);
+    const Shape to = out().strides(), from = in(0).strides();
+    const float* slopes = step().as<PlanStep::Prelu>().slopes.data<float>();
+    for_each_index<2>(out().sizes, {to.data(), from.data()}, [&](const std::array<int64_t, 2>& at) {
+      const float u = x.real(at[1]) * to_.multiplier[0];
+      finish(u > 0 ? u : u * slopes[at[0] / to[1] % out().sizes[1]], to_, at[0]);
+    });
+  }
+
   void concat() {
     const Shape strides = out().strides();
     const auto axis = static_cast<size_t>(step().as<PlanStep::Concat>().axis);
@@ -413,6 +424,13 @@ class ReferenceStep : public CompiledStep {
     const Operand operand(in(0), inputs_[0]);
     std::vector<float> x(static_cast<size_t>(rows * columns)), y(x.size());
     for (size_t i = 0; i < x.size(); ++i) x[i] = operand.real(static_cast<int64_t>(i));
+    if (norm.roundings.any()) {
+      for (float& value : x) value *= in(0).dtype == DType::kU8 ? static_cast<float>(in(0).qparams.scale) : 1.0f;
+      kernel::rounded_layer_norm_f32(x.data(), rows, columns, rounded_norm_of(norm), y.data());
+      const Requantization to = rounding_to(out().qparams);
+      for (size_t i = 0; i < y.size(); ++i) finish(y[i], to, static_cast<int64_t>(i));
+      return;
+    }
     kernel::layer_norm_f32(x.data(), rows, columns, data_of(norm.gamma), data_of(norm.beta),
                            static_cast<float>(norm.epsilon), y.data(), nullptr, nullptr);
     for (size_t i = 0; i < y.size(); ++i) write(y[i], static_cast<int64_t>(i));

@@ -92,8 +92,30 @@ Compiled dynamic_round(const Plan& plan, const PlanStep& step) {
   return made("round to the range of the run", run, static_cast<size_t>(count));
 }
 
+Compiled rounded_layer_norm(const Plan& plan, const PlanStep& step) {
+  const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+  const PlanStep::LayerNorm& form = step.as<PlanStep::LayerNorm>();
+  const int64_t columns = out.sizes.back(), count = numel_of(out.sizes), rows = count / std::max<int64_t>(columns, 1);
+  std::array<float, 256> table{};
+  for (int q = 0; q < 256; ++q)
+    table[static_cast<size_t>(q)] =
+        static_cast<float>(q - in.qparams.zero_point) * static_cast<float>(in.qparams.scale);
+  const bool reads_u8 = in.dtype == DType::kU8, writes_u8 = out.dtype == DType::kU8;
+  return made(
+      "layer norm with roundings",
+      [=, to = requantize_of(rounding_to(out.qparams), out)](auto inputs, std::byte* output, std::byte* scratch) {
+        float* const reals = writes_u8 ? f32(scratch) : f32(output);
+        if (reads_u8) kernel::map_u8(u8(inputs[0]), count, table.data(), reals);
+        kernel::rounded_layer_norm_f32(reads_u8 ? reals : f32(inputs[0]), rows, columns, rounded_norm_of(form), reals);
+        if (writes_u8)
+          kernel::convert_row({reinterpret_cast<const std::byte*>(reals), true, 0, 0}, 1.0f, count, to, output);
+      },
+      writes_u8 ? static_cast<size_t>(count) * sizeof(float) : 0);
+}
+
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
   const PlanStep::LayerNorm& norm = step.as<PlanStep::LayerNorm>();
+  if (norm.roundings.any()) return rounded_layer_norm(plan, step);
   const Shape& sizes = plan.buffers[step.output].sizes;
   const int64_t columns = sizes.back(), rows = numel_of(sizes) / std::max<int64_t>(columns, 1);
   return made("layer norm", [=, gamma = norm.gamma, beta = norm.beta, epsilon = static_cast<float>(norm.epsilon)](

@@ -83,6 +83,7 @@ class SimdSteps : public StepBackend {
       case Kind::kAveragePool: return average_pool(plan, step);
       case Kind::kAdd:
       case Kind::kMul: return binary(plan, step);
+      case Kind::kPrelu: return prelu(plan, step);
       case Kind::kConcat: return concatenation(plan, step);
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
@@ -292,6 +293,21 @@ class SimdSteps : public StepBackend {
                     else kernel::mul_rows(left, right, first, shape.rows, shape.n, to, output + i * out_step);
                   }
                 });
+  }
+
+  static Compiled prelu(const Plan& plan, const PlanStep& step) {
+    const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+    const Tensor& slopes = step.as<PlanStep::Prelu>().slopes;
+    const int64_t n = slopes.numel(), rows = n == 0 ? 0 : numel_of(out.sizes) / n;
+    if (in.channels_last != out.channels_last || (out.sizes.size() != 2 && !out.channels_last))
+      return "channels that are not stored last";
+    const Requantization requantization = qdq::requantization(plan, step);
+    return made("prelu", [=, multiplier = requantization.multiplier[0], x = rows_of(in, n),
+                          to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
+      kernel::RealRows row = x;
+      row.data = inputs[0];
+      kernel::prelu_rows(row, multiplier, slopes.data<float>(), rows, n, to, output);
+    });
   }
 
   static Compiled concatenation(const Plan& plan, const PlanStep& step) {

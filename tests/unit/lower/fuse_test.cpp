@@ -11,6 +11,7 @@
 #include "lower/step_backend.h"
 #include "lower/lower.h"
 #include "graph_builder.h"
+#include "op/infer.h"
 
 namespace qdq {
 namespace {
@@ -149,6 +150,78 @@ TEST(Fuse, TakesConstantOperandsThatAreRepeatedByRows) {
     EXPECT_THAT(fusion.fates.back().refusal, HasSubstr("repeated along scattered axes")) << to_string(constant);
     EXPECT_LE(difference_from("simd", sum(image, constant), image).relative, 1e-5) << to_string(constant);
   }
+}
+
+// As the XNNPACK recipe leaves it: the constant's integers, dequantized.
+TEST(Fuse, TakesConstantOperandsThatAreQuantized) {
+  const auto sum = [](bool in_integers) {
+    GraphBuilder g;
+    Node* x = g.round(g.conv(g.round(g.input({1, 3, 4, 6}), 0.03, 128), {8, 3, 1, 1}), 0.05, 128);
+    Node* constant = g.round(g.floats({8, 1, 1}, -1, 1), 0.01, 100);
+    Program program = g.done({g.round(g.call("torch.ops.aten.add.Tensor", {x, constant}), 0.05, 128)});
+    if (!in_integers) return program;
+    Node* q = constant->arg(0).node();
+    program.add_attribute({"integers", eval_constant(program, *q), Attribute::Kind::kBuffer});
+    const auto point = program.graph->insert_before(q);
+    Node* integers = program.graph->get_attr("integers");
+    integers->meta = q->meta;
+    q->replace_all_uses_with(integers);
+    program.graph->eliminate_dead_code();
+    return program;
+  };
+  Program program = sum(true);
+  const Fusion fusion = fuse_program(program);
+  EXPECT_THAT(kinds_of(fusion.plans.at(0)), ElementsAre("quantize", "convolution", "add", "dequantize"));
+  EXPECT_LE(difference_from("simd", sum(true), {1, 3, 4, 6}).largest, 0.0501);
+}
+
+// A slope for each channel, behind a layer in float (X86) and behind one whose result is rounded (XNNPACK).
+TEST(Fuse, TakesPreluOfImages) {
+  const auto network = [](bool rounds, int64_t slopes) {
+    GraphBuilder g;
+    Node* x = g.conv(g.round(g.input({1, 3, 4, 6}), 0.03, 128), {8, 3, 1, 1});
+    if (rounds) x = g.round(x, 0.05, 128);
+    x = g.call("torch.ops.aten.prelu.default", {x, g.floats({slopes}, -0.5f, 1.5f)});
+    return g.done({g.conv(g.round(x, 0.05, 100), {4, 8, 1, 1})});
+  };
+  for (const bool rounds : {false, true}) {
+    Program program = network(rounds, 8);
+    const Fusion fusion = fuse_program(program);
+    EXPECT_THAT(kinds_of(fusion.plans.at(0)),
+                ElementsAre("quantize", "convolution", "prelu", "convolution", "dequantize"));
+    for (const int64_t slopes : {8, 1})
+      EXPECT_LE(difference_from("simd", network(rounds, slopes), {1, 3, 4, 6}).relative, 0.02);
+  }
+}
+
+// A layer norm in operators each of which the XNNPACK recipe rounds.
+Program rounded_norm_network(bool has_another_reader) {
+  GraphBuilder g;
+  const auto call = [&](const char* name, std::vector<Argument> args) {
+    return g.call(concat("torch.ops.aten.", name), std::move(args));
+  };
+  const auto linear = [&](Node* x) { return call("linear.default", {x, g.weight({32, 32})}); };
+  Node* q = g.q(linear(g.round(g.input({1, 6, 32}), 0.03, 128)), 0.04, 120);
+  Node* mean = g.round(call("mean.dim", {g.dq(q), Argument::List{2}, true}), 0.005, 100);
+  Node* centered = call("sub.Tensor", {g.dq(q), mean});
+  Node* variance =
+      g.round(call("mean.dim", {call("pow.Tensor_Scalar", {centered, 2}), Argument::List{-1}, true}), 0.02, 0);
+  Node* root = call("sqrt.default", {g.round(call("add.Tensor", {variance, g.floats({}, 0.01f, 0.02f)}), 0.02, 0)});
+  Node* y = g.round(call("div.Tensor", {centered, root}), 0.03, 128);
+  y = g.round(call("mul.Tensor", {y, g.floats({32})}), 0.03, 125);
+  y = g.round(call("add.Tensor", {y, g.floats({32}, -1, 1)}), 0.04, 130);
+  return has_another_reader ? g.done({linear(y), mean}) : g.done({linear(y)});
+}
+
+TEST(Fuse, TakesLayerNormsThatRoundOnTheWayWithTheSameNumbers) {
+  Program program = rounded_norm_network(false);
+  const Fusion fusion = fuse_program(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("quantize", "linear", "layer_norm", "linear"));
+  EXPECT_LE(difference_from("simd", rounded_norm_network(false), {1, 6, 32}).relative, 0.01);
+  Program other = rounded_norm_network(true);
+  for (const Plan& plan : fuse_program(other).plans)
+    EXPECT_THAT(kinds_of(plan), testing::Not(testing::Contains("layer_norm"))) << "its mean is an output";
 }
 
 // Windows that do not come out even make sizes such as FloorDiv(s1 - 1, 2) + 1, and a mean over them.

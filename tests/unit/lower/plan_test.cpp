@@ -75,6 +75,7 @@ TEST(Plan, KindsNameTheFormsInTheirOrder) {
       {PlanStep::AveragePool{}, "average_pool"},
       {PlanStep::Add{}, "add"},
       {PlanStep::Mul{}, "mul"},
+      {PlanStep::Prelu{}, "prelu"},
       {PlanStep::Concat{}, "concat"},
       {PlanStep::Map{}, "map"},
       {PlanStep::Copy{}, "copy"},
