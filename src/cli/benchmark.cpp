@@ -11,6 +11,7 @@
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "lower/integer_layers.h"
 #include "lower/lower.h"
 
 namespace qdq {
@@ -71,6 +72,7 @@ struct Contestant {
   std::map<size_t, std::vector<double>> parts;    // seconds of each timing, by its place in a run
   std::vector<Session::Timing> timings;           // of the last run
   std::vector<Session::Timing> alone;             // every step repeated on its own
+  IntegerLayers layers;                           // for --explain
 };
 
 Contestant prepare(const std::string& model, const BenchmarkOptions& options, Host& host) {
@@ -79,6 +81,7 @@ Contestant prepare(const std::string& model, const BenchmarkOptions& options, Ho
   const Program program = load_model(model, host.files).program;
   one.inputs = options.inputs.empty() ? random_inputs(program, model, options.batch)
                                       : open_data(options.inputs, program, {}, host.files)->batch(0);
+  if (options.explain) one.layers = integer_layers(program);
   double began = host.now_seconds();
   one.session = std::make_unique<Session>(open_session(program, options.session, host));
   one.prepare_seconds = host.now_seconds() - began;
@@ -173,7 +176,7 @@ std::string profile_table(const Contestant& one) {
 }
 
 std::string explanation(Contestant& one) {
-  std::string out = concat("\n", one.model, ":\n");
+  std::string out = concat("\n", one.model, ":\n", float_layers_text(one.layers));
   for (const Session::Placement& placement : one.session->placements()) {
     out += concat("  ", readable_name(placement.node), " ", readable_name(placement.target), ": ", placement.backend);
     if (!placement.step.empty()) out += concat(", in step ", placement.step, " (", placement.description, ")");
@@ -210,6 +213,9 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
                               {"limit_seconds", part.limit}});
   }
   if (options.explain) {
+    out["float_layers"] = format::Json::array();
+    for (const IntegerLayers::Float& layer : one.layers.in_float)
+      out["float_layers"].push_back({{"node", layer.node}, {"target", layer.target}, {"reason", layer.reason}});
     out["nodes"] = format::Json::array();
     for (const Session::Placement& placement : one.session->placements()) {
       format::Json refusals = format::Json::array();

@@ -13,6 +13,7 @@
 #include "format/image.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "lower/integer_layers.h"
 #include "lower/lower.h"
 #include "profile/runtime_verdicts.h"
 #include "quant/explain.h"
@@ -272,6 +273,8 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
   const auto left = left_in_float(prepared, plain ? *plain : converted);
   const int64_t layers = count_layers(prepared, plain ? *plain : converted);
   out += layers_text(layers, left);
+  const IntegerLayers integers = integer_layers(plain ? *plain : converted);
+  out += float_layers_text(integers);
   if (profile) out += verdicts_line(converted, *profile);
   const double seconds = host.now_seconds() - began;
   out += concat(size_text(bytes.first, bytes.second), "  time              ", human_seconds(seconds), "\n");
@@ -282,6 +285,9 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
                          {"seconds", seconds}};
   for (const LeftInFloat& node : left)
     fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
+  fields["float_layers"] = format::Json::array();
+  for (const IntegerLayers::Float& layer : integers.in_float)
+    fields["float_layers"].push_back({{"node", layer.node}, {"target", layer.target}, {"reason", layer.reason}});
   const auto& data = calibration.data;
   if (calibration.uses_data())
     fields["calibration"] = {{"samples", data->num_samples()},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <type_traits>
 #include <vector>
 
@@ -415,54 +416,44 @@ RealRows from_element(const RealRows& x, int64_t begin) {
 // Operands that repeat nothing are one long row: no ends of rows between vectors.
 bool joins(const RealRows& a, const RealRows& b, int64_t n) { return a.row_stride == n && b.row_stride == n; }
 
-// Calls run(a, b, rows, n, out) for as many short rows together as make a long one, where one operand is repeated: that
-// is written side by side. Rows of 8 channels took 20 times as long one by one.
-template <class Run>
-void for_long_rows(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out,
-                   Run&& run) {
+// A kernel for rows [begin, end) of two operands; `out` is that of row 0.
+using RowRange =
+    std::function<void(const RealRows& a, const RealRows& b, int64_t begin, int64_t end, int64_t n, std::byte* out)>;
+
+// Divides joined operands into rows for threads. The last one may be shorter, so the count of elements comes along.
+void for_rows_of(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, int64_t out_bytes, std::byte* out,
+                 const RowRange& run) {
+  if (!joins(a, b, n)) {
+    parallel_for(rows, rows_a_task(n), [&](int64_t begin, int64_t end) { run(a, b, begin, end, n, out); });
+    return;
+  }
+  parallel_for(rows * n, kSerialElements, [&](int64_t begin, int64_t end) {
+    run(from_element(a, begin), from_element(b, begin), 0, 1, end - begin, out + begin * out_bytes);
+  });
+}
+
+// The same, with as many short rows together as make a long one, where one operand is repeated: that is written side
+// by side. Rows of 8 channels took 20 times as long one by one.
+void for_ranges(RealRows a, RealRows b, int64_t rows, int64_t n, bool out_is_float, void* out, const RowRange& run) {
   constexpr int64_t kShort = 64, kLong = 256;
+  const int64_t out_bytes = out_is_float ? 4 : 1, together = kLong / std::max<int64_t>(n, 1);
+  auto* const to = static_cast<std::byte*>(out);
   const bool repeats_a = a.row_stride == 0 && b.row_stride == n, repeats_b = b.row_stride == 0 && a.row_stride == n;
-  const int64_t together = kLong / std::max<int64_t>(n, 1);
-  if (n >= kShort || n == 0 || repeats_a == repeats_b || rows < 2 * together) return run(a, b, rows, n, out);
-  RealRows once = repeats_a ? a : b, other = repeats_a ? b : a;
+  if (n >= kShort || n == 0 || repeats_a == repeats_b || rows < 2 * together)
+    return for_rows_of(a, b, rows, n, out_bytes, to, run);
+  RealRows &once = repeats_a ? a : b, &other = repeats_a ? b : a;
   const auto row_bytes = static_cast<size_t>(n * (once.is_float ? 4 : 1));
   std::vector<std::byte> row(row_bytes * static_cast<size_t>(together));
   for (size_t i = 0; i < static_cast<size_t>(together); ++i)
     std::memcpy(row.data() + i * row_bytes, once.data, row_bytes);
   once.data = row.data();
-  const auto run_part = [&](int64_t first, int64_t count, int64_t width) {
-    RealRows part = from_element(other, first * n);
-    part.row_stride = width;
-    auto* const to = static_cast<std::byte*>(out) + first * n * (out_is_float ? 4 : 1);
-    if (repeats_a) run(once, part, count, width, to);
-    else run(part, once, count, width, to);
-  };
   const int64_t whole = rows / together * together;
-  run_part(0, rows / together, n * together);
-  if (whole < rows) run_part(whole, 1, n * (rows - whole));
-}
-
-// Divides joined operands into rows for threads. The last one may be shorter, so the count of elements comes along.
-template <class Run>
-void for_rows_of(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out,
-                 Run&& run) {
-  auto* bytes = static_cast<std::byte*>(out);
-  if (!joins(a, b, n)) {
-    parallel_for(rows, rows_a_task(n), [&](int64_t begin, int64_t end) { run(a, b, begin, end, n, bytes); });
-    return;
-  }
-  parallel_for(rows * n, kSerialElements, [&](int64_t begin, int64_t end) {
-    run(from_element(a, begin), from_element(b, begin), 0, 1, end - begin, bytes + begin * (out_is_float ? 4 : 1));
-  });
-}
-
-template <class Run>
-void for_ranges(const RealRows& a, const RealRows& b, int64_t rows, int64_t n, bool out_is_float, void* out,
-                Run&& run) {
-  for_long_rows(a, b, rows, n, out_is_float, out,
-                [&](const RealRows& x, const RealRows& y, int64_t count, int64_t width, void* to) {
-                  for_rows_of(x, y, count, width, out_is_float, to, run);
-                });
+  const RealRows rest = from_element(other, whole * n);
+  other.row_stride = n * together;
+  for_rows_of(a, b, rows / together, n * together, out_bytes, to, run);
+  if (whole == rows) return;
+  other = rest;
+  run(a, b, 0, 1, n * (rows - whole), to + whole * n * out_bytes);
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "lower/integer_layers.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "lower/bound_operands.h"
+#include "lower/fuse.h"
+#include "lower/fuse_products.h"
+#include "lower/join_operators.h"
+#include "lower/known_sizes.h"
+#include "lower/signals_as_images.h"
+#include "op/facts.h"
+#include "op/infer.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+// Fusion packs weights, for which models that are quantized layer by layer have no memory.
+constexpr uint64_t kMostQuantizedBytes = uint64_t{1} << 28;
+
+bool may_be_quantized(const Node& node) {
+  constexpr Family kFamilies[] = {Family::kConvolution, Family::kTransposedConvolution,
+                                  Family::kLinear,      Family::kMatmul,
+                                  Family::kRecurrent,   Family::kEmbedding};
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&](Family family) { return is_a(node, family); });
+}
+
+bool is_dequantized(const Node* node) { return node != nullptr && is_a(*node, Family::kDequantize); }
+
+// Whether the step that took a node multiplies integers.
+bool multiplies_integers(const PlanStep& step) {
+  if (const auto* groups = std::get_if<PlanStep::GroupLinear>(&step.form)) return groups->per_token;
+  return step.weights() != nullptr && !step.weights()->is_float();
+}
+
+// The dtype of the integers behind a dequantize node.
+std::optional<DType> integers_of(const Node& dequantize) {
+  const Node* integers = dequantize.arg(0).node();
+  const TensorMeta* meta = integers == nullptr ? nullptr : integers->meta.val.tensor();
+  return meta == nullptr ? std::nullopt : std::optional(meta->dtype);
+}
+
+std::string reason_of(const Program& program, const Node& layer, const NodeFate* fate) {
+  if (is_a(layer, Family::kEmbedding)) return "its rows are looked up, not multiplied";
+  const Node* input = input_of(layer);
+  if (!is_dequantized(input)) return "its weight alone is quantized";
+  const std::optional<DType> dtype = integers_of(*input);
+  if (dtype && *dtype != DType::kU8 && *dtype != DType::kS8)
+    return concat("its activations are ", to_string(*dtype), ", and the integer kernels take 8 bits");
+  if (layer.is(op::kConv2d) || layer.is(op::kLinear))
+    if (std::string obstacle = int8_product_obstacle(program, layer); !obstacle.empty()) return obstacle;
+  if (fate != nullptr && !fate->refusal.empty() && fate->refusal != "no step does this operator") return fate->refusal;
+  return concat("no integer kernel does ", short_name(layer.target()));
+}
+
+}  // namespace
+
+IntegerLayers integer_layers(const Program& program) {
+  IntegerLayers out;
+  uint64_t bytes = 0;
+  for (const Attribute& attribute : program.attributes) bytes += attribute.tensor.nbytes();
+  if (bytes > kMostQuantizedBytes) return out;
+  Program lowered = program.clone();
+  std::vector<NodeFate> fates;
+  std::vector<Plan> plans;
+  try {
+    bind_constant_operands(lowered);
+    infer_shapes(lowered);
+    if (gains_by_known_sizes(lowered)) lowered = with_known_sizes(lowered, lowered.symbol_hints);
+    join_operators(lowered);
+    make_images_of_signals(lowered, false);
+    Fusion fusion = fuse_program(lowered);
+    fates = std::move(fusion.fates);
+    plans = std::move(fusion.plans);
+  } catch (const Error&) {  // a run tells what is wrong
+    return out;
+  }
+  std::map<std::string_view, const NodeFate*> fate_of;
+  for (const NodeFate& fate : fates) fate_of.emplace(fate.node, &fate);
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kCallFunction || !may_be_quantized(*node)) continue;
+    const std::vector<Node*> inputs = node->input_nodes();
+    if (std::none_of(inputs.begin(), inputs.end(), is_dequantized)) continue;
+    ++out.total;
+    const auto found = fate_of.find(node->name());
+    const NodeFate* fate = found == fate_of.end() ? nullptr : found->second;
+    if (fate != nullptr && fate->plan >= 0 &&
+        multiplies_integers(plans.at(static_cast<size_t>(fate->plan)).steps.at(fate->step)))
+      continue;
+    out.in_float.push_back({node->name(), node->target(), reason_of(program, *node, fate)});
+  }
+  return out;
+}
+
+std::string float_layers_text(const IntegerLayers& layers) {
+  if (layers.in_float.empty()) return {};
+  constexpr size_t kNamed = 8;
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> reasons;
+  for (const IntegerLayers::Float& layer : layers.in_float) {
+    auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& one) { return one.first == layer.reason; });
+    if (at == reasons.end()) at = reasons.insert(at, {layer.reason, {}});
+    at->second.push_back(layer.node);
+  }
+  std::string out = concat("  in float here     ", layers.in_float.size(), " of ", layers.total, " quantized layers\n");
+  for (const auto& [reason, nodes] : reasons) {
+    out += "    ";
+    for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) out += concat(i > 0 ? ", " : "", nodes[i]);
+    if (nodes.size() > kNamed) out += concat(" and ", nodes.size() - kNamed, " more");
+    out += concat(": ", reason, "\n");
+  }
+  return out;
+}
+
+}  // namespace qdq

@@ -1,0 +1,58 @@
+// Which layers are multiplied in integers, and why the others are not.
+#include "lower/integer_layers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph_builder.h"
+
+namespace qdq {
+namespace {
+
+using testing::HasSubstr;
+using List = Argument::List;
+
+TEST(IntegerLayers, NamesNoneWhereAllAreSteps) {
+  GraphBuilder g;
+  Node* x = g.round(g.conv(g.round(g.input({1, 3, 6, 6}), 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 120);
+  Node* flat = g.round(g.call("torch.ops.aten.flatten.using_ints", {x, 1}), 0.05, 120);
+  const IntegerLayers found =
+      integer_layers(g.done({g.call("torch.ops.aten.linear.default", {flat, g.weight({4, 288})})}));
+  EXPECT_EQ(found.total, 2u);
+  EXPECT_TRUE(found.in_float.empty());
+  EXPECT_EQ(float_layers_text(found), "");
+}
+
+TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
+  GraphBuilder g;
+  Node* image = g.input({1, 3, 6, 6});
+  Node* wide = g.conv(g.round(image, 0.001, 0, DType::kS16), {8, 3, 3, 3}, 1);
+  Node* alone = g.conv(wide, {8, 8, 1, 1});
+  Node* transposed =
+      g.call("torch.ops.aten.conv_transpose2d.input", {g.round(alone, 0.05, 128), g.weight({8, 4, 2, 2})});
+  Node* product =
+      g.call("torch.ops.aten.matmul.default", {g.round(transposed, 0.05, 128), g.round(transposed, 0.04, 100)});
+  const IntegerLayers found = integer_layers(g.done({g.conv(g.round(product, 0.05, 128), {2, 4, 1, 1})}));
+  EXPECT_EQ(found.total, 5u);
+  ASSERT_EQ(found.in_float.size(), 4u);
+  EXPECT_THAT(found.in_float[0].reason, HasSubstr("its activations are int16"));
+  EXPECT_EQ(found.in_float[1].reason, "its weight alone is quantized");
+  EXPECT_EQ(found.in_float[2].reason, "no integer kernel does aten.conv_transpose2d.input");
+  EXPECT_EQ(found.in_float[3].reason, "no integer kernel does aten.matmul.default");
+  const std::string text = float_layers_text(found);
+  EXPECT_THAT(text, HasSubstr("in float here     4 of 5 quantized layers"));
+  EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": its weight alone is quantized"));
+}
+
+TEST(IntegerLayers, AsksForRowsOfEmbeddings) {
+  GraphBuilder g;
+  Node* ids = g.input({1, 5});
+  std::get<TensorMeta>(ids->meta.val.value).dtype = DType::kS64;
+  const IntegerLayers found =
+      integer_layers(g.done({g.call("torch.ops.aten.embedding.default", {g.weight({9, 4}), ids})}));
+  ASSERT_EQ(found.in_float.size(), 1u);
+  EXPECT_EQ(found.in_float[0].reason, "its rows are looked up, not multiplied");
+}
+
+}  // namespace
+}  // namespace qdq
