@@ -1,14 +1,15 @@
 """Latency of ONNX models of any origin in qdq and ONNX Runtime, float and int8, interleaved: CPU milliseconds of one
 thread, and the share of the time that qdq spends in plain loops.
 
-  python3 tests/bench/onnx_latency.py FOLDER --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 3]
+  python3 tests/bench/onnx_latency.py FOLDER ... --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 5]
       [--json OUT.json]
 
 A model is FOLDER/NAME/model.onnx, with inputs.npz if random numbers do not do, or FOLDER/NAME.onnx. COMMAND starts a
-Python with onnxruntime in this checkout. The int8 models are those of `qdq quantize --quantizer x86-inductor` and of
+Python with onnxruntime in this checkout. The int8 models are those of `qdq quantize` with both quantizers and of
 quantize_static (QDQ, uint8 activations, int8 weights, by channel where
-the file's opset has that). In every round each of the four runs for some tenths
-of a second while the others wait; figures are medians over all runs, ratios medians over the rounds. What is made goes
+the file's opset has that). In every round each of the five runs for some tenths
+of a second while the others wait; figures are medians over the rounds' medians, ratios medians over the rounds, with
+the smallest and largest in brackets. What is made goes
 to build/onnx_latency. Prints a table in Markdown, then every failure.
 """
 
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "onnx_latency"
 SECONDS = 0.3  # of a turn
+QUANTIZERS = ("x86-inductor", "xnnpack")
 
 
 # --- in a Python with ONNX Runtime
@@ -147,13 +149,25 @@ class Qdq:
         return [1e3 * self.report(self.count)["cpu_seconds"]["median"]]
 
 
+def quantize(qdq, work, quantizer):
+    """Makes the int8 file and returns its name; ONNX holds what a .pt2 file cannot."""
+    words = [*shlex.split(qdq), "quantize", work / "model.onnx", "--calibrate", work / "inputs.npz"]
+    for file in (f"{quantizer}.pt2", f"{quantizer}.onnx"):
+        try:
+            call([*words, "--quantizer", quantizer, "-o", work / file])
+            return file
+        except RuntimeError as error:
+            problem = error
+    raise problem
+
+
 def measure(name, source, options):
     work = WORK / name
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     if source.is_dir():
         for file in source.iterdir():
-            if not file.name.startswith(("inputs", "outputs")):
+            if file.is_file() and not file.name.startswith(("inputs", "outputs")):
                 shutil.copy(file, work / file.name)
         if (source / "inputs.npz").exists():
             sys.path.insert(0, str(ROOT / "tests"))
@@ -166,11 +180,9 @@ def measure(name, source, options):
     if peer.info["problem"]:
         failures.append(f"quantize_static: {peer.info['problem']}")
     runners = {f"theirs {kind}": (lambda kind=kind: peer.run(kind)) for kind in peer.info["ready"]}
-    quantize = ["quantize", work / "model.onnx", "--calibrate", work / "inputs.npz", "--quantizer", "x86-inductor"]
-    for kind, file in (("float", "model.onnx"), ("int8", "ours.pt2")):
+    for kind in ("float", *QUANTIZERS):
         try:
-            if kind == "int8":
-                call([*shlex.split(options.qdq), *quantize, "-o", work / file])
+            file = "model.onnx" if kind == "float" else quantize(options.qdq, work, kind)
             ours = Qdq(options.qdq, work, file)
             result |= {f"plain {kind}": ours.plain, f"loops {kind}": ours.loops}
             runners[f"ours {kind}"] = ours.run
@@ -183,24 +195,37 @@ def measure(name, source, options):
     peer.stop()
     for label, times in rounds.items():
         result[label] = statistics.median(times)
-    for kind in ("float", "int8"):
-        if f"ours {kind}" in rounds and f"theirs {kind}" in rounds:
-            pairs = zip(rounds[f"ours {kind}"], rounds[f"theirs {kind}"])
-            result[f"ratio {kind}"] = statistics.median(ours / theirs for ours, theirs in pairs)
+    for first, second in RATIOS:
+        if first in rounds and second in rounds:
+            ratios = sorted(a / b for a, b in zip(rounds[first], rounds[second]) if b > 0)
+            result[f"{first} / {second}"] = [statistics.median(ratios), ratios[0], ratios[-1]] if ratios else None
     return result | {"failures": failures}
 
 
-COLUMNS = ["ours float", "theirs float", "ratio float", "plain float"]
-COLUMNS += [column.replace("float", "int8") for column in COLUMNS]
-HEADS = ["qdq float", "ONNX Runtime float", "ratio", "plain loops"]
-HEADS += ["qdq int8", "ONNX Runtime int8", "ratio", "plain loops"]
+COLUMNS = {
+    "ours float": "qdq float",
+    "theirs float": "ONNX Runtime float",
+    "ours float / theirs float": "ratio",
+    "ours x86-inductor": "qdq X86",
+    "ours xnnpack": "qdq XNNPACK",
+    "theirs int8": "ONNX Runtime int8",
+    "ours x86-inductor / theirs int8": "ratio, X86",
+    "ours x86-inductor / ours float": "X86 to float",
+    "ours xnnpack / ours float": "XNNPACK to float",
+    "plain float": "plain loops, float",
+    "plain x86-inductor": "X86",
+    "plain xnnpack": "XNNPACK",
+}
+RATIOS = [tuple(column.split(" / ")) for column in COLUMNS if " / " in column]
 
 
 def row_of(name, result):
     def cell(column):
-        if column not in result:
+        if result.get(column) is None:
             return "–"
         value = result[column]
+        if isinstance(value, list):
+            return f"{value[0]:.2f} ({value[1]:.2f} to {value[2]:.2f})"
         return f"{100 * value:.0f} %" if column.startswith("plain") else f"{value:.3g}"
 
     return f"| {name} | " + " | ".join(cell(column) for column in COLUMNS) + " |"
@@ -211,17 +236,19 @@ def main():
         in_onnxruntime(WORK / sys.argv[2])
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--onnxruntime", required=True, help="what starts a Python with onnxruntime")
     parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
     parser.add_argument("--only", nargs="*", help="models of these names")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    models = {p.name: p for p in sorted(options.folder.iterdir()) if (p / "model.onnx").exists()}
-    models |= {p.stem: p for p in sorted(options.folder.glob("*.onnx"))}
+    models = {}
+    for folder in options.folders:
+        models |= {p.name: p for p in sorted(folder.iterdir()) if (p / "model.onnx").exists()}
+        models |= {p.stem: p for p in sorted(folder.glob("*.onnx"))}
     results = {}
-    print("| model | " + " | ".join(HEADS) + " |\n|" + "---|" * (len(HEADS) + 1))
+    print("| model | " + " | ".join(COLUMNS.values()) + " |\n|" + "---|" * (len(COLUMNS) + 1))
     for name, source in models.items():
         if options.only and name not in options.only:
             continue
