@@ -8,6 +8,7 @@
 
 #include "base/disk_blocks.h"
 #include "exec/interpreter.h"
+#include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -139,7 +140,7 @@ void fold_quantized_constants(Program& program) {
     node->replace_all_uses_with(constant);
     graph.erase(node);
   }
-  graph.eliminate_dead_code();
+  eliminate_dead_code(program);
   program.erase_unused_attributes();
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/large_blocks.h"
+#include "graph/dead_code.h"
 #include "op/targets.h"
 #include "quant/constant_fold.h"
 #include "quant/fold_batch_norm.h"
@@ -56,7 +57,7 @@ class Replacer {
       fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names,
            "; run the calibration batches first, or leave those nodes out");
     }
-    graph_.eliminate_dead_code();
+    eliminate_dead_code(program_);
   }
 
  private:
@@ -293,8 +294,9 @@ bool is_dynamic_affine(const Node& dequantize) {
 
 // Gives every annotated user of a dequantize one of its own, so that backends find dq -> op -> q without branches
 // (torch/ao/quantization/pt2e/duplicate_dq_pass.py).
-void duplicate_dequantize(Graph& graph,
+void duplicate_dequantize(Program& program,
                           const std::unordered_map<const Node*, const QuantizationAnnotation*>& annotations) {
+  Graph& graph = *program.graph;
   for (Node* node : graph.nodes()) {
     if (!is_dequantize(*node)) continue;
     std::vector<Node*> users = node->users();
@@ -309,7 +311,7 @@ void duplicate_dequantize(Graph& graph,
       user->replace_input_with(node, own);
     }
   }
-  graph.eliminate_dead_code();
+  eliminate_dead_code(program);
 }
 
 // Gives the inserted operators the stack traces of the operators that they serve, and nothing else of their metadata
@@ -422,7 +424,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
     fold_conv_bn_qat(program, impl.conv_bns, impl.compat);
     if (impl.compat == Compat::kNone) set_training_mode(program, false, impl.compat);
   }
-  duplicate_dequantize(*program.graph, annotations);
+  duplicate_dequantize(program, annotations);
   StackTraces(annotations, copies).port(*program.graph);
   if (options.fold_quantize) fold_quantized_constants(program);
   take_quantized_interface(program, impl.interface);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -161,7 +162,7 @@ void fold(Program& program, const FoldedNorm& parts, Compat compat) {
     for (Node* user : std::vector<Node*>(parts.norm->users()))
       if (user->is(op::kGetItem) && user->arg(1).integer() == 0) user->replace_all_uses_with(parts.conv);
   }
-  program.graph->eliminate_dead_code();
+  eliminate_dead_code(program);
 }
 
 }  // namespace
@@ -202,7 +203,7 @@ void fold_batch_norms(Program& program, Compat compat) {
     if (norm == nullptr) continue;
     if (const auto parts = foldable(program, norm, compat)) fold(program, *parts, compat);
   }
-  program.graph->eliminate_dead_code();
+  eliminate_dead_code(program);
   program.erase_unused_attributes();
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/fold_batch_norm.h"
@@ -262,12 +263,12 @@ void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten,
       graph.move_before(conv, reader);
       graph.move_before(norm, reader);
     }
-    graph.eliminate_dead_code();
+    eliminate_dead_code(program);
     fold_batch_norm(program, {conv, weight, weight_reader, bias, bias_reader, norm}, compat);
   }
   for (Node* node : graph.nodes())
     if (counts_batches(*node, compat)) graph.erase(node);
-  graph.eliminate_dead_code();
+  eliminate_dead_code(program);
 }
 
 bool set_training_mode(Program& program, bool training, Compat compat) {

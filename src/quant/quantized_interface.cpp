@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/dead_code.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -54,7 +55,7 @@ void take_quantized_interface(Program& program, const QuantizedInterface& interf
   size_t at = 0;
   output->set_args({output->arg(0).map_nodes(
       [&](Node* value) { return wanted[at++] && value->is(kDequantize) ? value->arg(0).node() : value; })});
-  graph.eliminate_dead_code();
+  eliminate_dead_code(program);
 }
 
 }  // namespace qdq

@@ -1,6 +1,7 @@
 #include "recover/simulation.h"
 
 #include "base/disk_blocks.h"
+#include "graph/dead_code.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
 
@@ -63,7 +64,7 @@ Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepa
     copies_.erase(node);
     constants_.push_back({node->arg(0).node(), name, *group, {}, nullptr});
   }
-  program_.graph->eliminate_dead_code();
+  eliminate_dead_code(program_);
   std::unordered_map<const Node*, bool> left;
   for (const Node* node : program_.graph->nodes()) left[node] = true;
   std::erase_if(copies_, [&](const auto& pair) { return left.count(pair.second) == 0; });

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/op.h"
 #include "op/targets.h"
@@ -308,7 +309,7 @@ void QConfigMappingQuantizer::fold_batch_norms(Program& program) {
     folded_.insert(parts.conv);
     fold_batch_norm(program, parts, Compat::kNone);
   }
-  program.graph->eliminate_dead_code();
+  eliminate_dead_code(program);
   program.erase_unused_attributes();
 }
 
