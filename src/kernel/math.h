@@ -43,5 +43,7 @@ void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
 // statistics.
 void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps,
                     float* out, float* mean, float* rstd);
+// Rows of x[rows, columns]: out = x * (1 / sqrt(sum(x^2) / n + eps)) * gamma; gamma is [columns] or null.
+void rms_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, float eps, float* out);
 
 }  // namespace qdq::kernel

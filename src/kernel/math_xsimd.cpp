@@ -254,4 +254,20 @@ void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* 
   });
 }
 
+void rms_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, float eps, float* out) {
+  for_rows(rows, columns, [&](int64_t row) {
+    const float* from = x + row * columns;
+    float* to = out + row * columns;
+    RowSum squares;
+    squares.add(from, columns, [](V v) { return v * v; });
+    const V factor(1.0f / std::sqrt(squares.total() / static_cast<float>(columns) + eps));
+    map_range(from, columns, to, [&](V v) { return v * factor; });
+    if (gamma == nullptr) return;
+    int64_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes)
+      (V::load_unaligned(to + i) * V::load_unaligned(gamma + i)).store_unaligned(to + i);
+    for (; i < columns; ++i) to[i] = to[i] * gamma[i];
+  });
+}
+
 }  // namespace qdq::kernel
