@@ -169,6 +169,49 @@ class IndexOp : public CompiledOp {
   std::vector<Stretch> stretches_;
 };
 
+// aten.index_copy: slices of the source, for indices along an axis.
+class IndexCopyOp : public CompiledOp {
+ public:
+  explicit IndexCopyOp(bool in_place) : in_place_(in_place) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor &x = call.tensor(0), &source = call.tensor(3);
+    const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
+    const int64_t axis = call.integer(1) < 0 ? call.integer(1) + x.dim() : call.integer(1);
+    if (!fits(x, axis, index, source))
+      return run_reference(call, "its operands do not fit, or are of several dtypes or not contiguous");
+    const Tensor rows = source.storage() == x.storage() ? source.clone() : source.contiguous();
+    const Tensor out = in_place_ || may_overwrite(x) ? x : x.clone();
+    const int64_t count = index.numel(), size = x.size(axis);
+    int64_t outer = 1;
+    for (int64_t a = 0; a < axis; ++a) outer *= x.size(a);
+    const auto bytes = static_cast<size_t>(rows.nbytes() / static_cast<uint64_t>(std::max<int64_t>(outer * count, 1)));
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(out.raw() + static_cast<size_t>(o * size + index.data<int64_t>()[i]) * bytes,
+                    rows.raw() + static_cast<size_t>(o * count + i) * bytes, bytes);
+    return out;
+  }
+
+ private:
+  static bool fits(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source) {
+    if (axis < 0 || axis >= x.dim() || x.dtype() != source.dtype() || !x.is_contiguous() || index.dim() != 1 ||
+        x.dtype() == DType::kString)
+      return false;
+    Shape sizes = x.sizes();
+    sizes[static_cast<size_t>(axis)] = index.numel();
+    const std::span<const int64_t> places = index.span<int64_t>();
+    const auto is_inside = [&](int64_t place) { return place >= 0 && place < x.size(axis); };
+    return source.sizes() == sizes && std::all_of(places.begin(), places.end(), is_inside);
+  }
+
+  bool in_place_;
+};
+
+std::unique_ptr<CompiledOp> make_index_copy(const Node& node, bool) {
+  return std::make_unique<IndexCopyOp>(op_of(node)->is_in_place());
+}
+
 template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bool kept) {
   return std::make_unique<IndexOp>(move, op_of(node)->is_in_place(), kept);
 }
@@ -176,6 +219,7 @@ template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bo
 constexpr SimdOp kIndexed[] = {
     {"aten.index.Tensor", make_index<Move::kGather>, nullptr, 1},
     {"aten.index_put.default", make_index<Move::kScatter>, nullptr, 1},
+    {"aten.index_copy.default", make_index_copy, nullptr, 2},
 };
 
 }  // namespace
