@@ -9,6 +9,7 @@
 
 #include "lower/fuse_nodes.h"
 #include "lower/fuser.h"
+#include "lower/join_operators.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -43,6 +44,8 @@ constexpr Rule kRules[] = {
     {op::kSelect, fuse_select},
     {op::kGetItem, fuse_getitem},
     {op::kLayerNorm, fuse_layer_norm},
+    {kRmsNorm, fuse_rms_norm},
+    {kRotaryEmbedding, fuse_rotary},
     {op::kAttention, fuse_attention},
 };
 

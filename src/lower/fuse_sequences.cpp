@@ -77,21 +77,80 @@ bool take_rounded_norm(Fuser& fuser, Node& node) {
   return true;
 }
 
+std::string fuse_rms_norm(Fuser& fuser, Node& node) {
+  PlanBuilder& plans = fuser.plans;
+  Node* x = node.arg(0).node();
+  if (!plans.is_readable(x) || plans.is_held_u8(x)) return "its input is no float32 value";
+  if (!node.arg(1).is_list() || node.arg(1).list().size() != 1) return "it normalizes over several axes";
+  const auto gamma = constant_bias(plans.program(), node.arg(2));
+  if (std::holds_alternative<std::string>(gamma)) return "its weight is not constant";
+  PlanStep step;
+  step.form = PlanStep::LayerNorm{*std::get_if<Tensor>(&gamma), {}, node.arg(3).number().value_or(0x1p-23), {}, true};
+  step.name = node.name();
+  step.inputs = {plans.read_sequence(x)};
+  step.in_place_input = 0;
+  plans.add_sequence_step(std::move(step), PlanBuilder::buffer_like(node, DType::kF32), node, {&node});
+  return {};
+}
+
+std::string fuse_rotary(Fuser& fuser, Node& node) {
+  PlanBuilder& plans = fuser.plans;
+  PlanStep step;
+  step.form = PlanStep::Rotary{};
+  step.name = node.name();
+  for (size_t i = 0; i < 3; ++i) {
+    Node* operand = node.arg(i).node();
+    if (!plans.is_readable(operand) || plans.is_held_u8(operand)) return "an operand is no float32 value";
+  }
+  for (size_t i = 0; i < 3; ++i) step.inputs.push_back(plans.read_rows(node.arg(i).node()));
+  PlanBuffer out = PlanBuilder::buffer_like(node, DType::kF32);
+  out.channels_last = false;
+  plans.add_step(std::move(step), std::move(out), node, {&node});
+  return {};
+}
+
+namespace {
+// Why attention with this mask goes into no plan; empty: it may.
+std::string mask_obstacle(const PlanBuilder& plans, const Node* mask, const SymShape& q, const SymShape& k) {
+  if (mask == nullptr) return {};
+  if (!plans.is_readable(mask) || plans.is_held_u8(mask) || float_meta(*mask)->sizes.size() != 4)
+    return "its mask is no float32 value of four axes";
+  const SymShape& sizes = float_meta(*mask)->sizes;
+  const SymShape scores{q[0], q[1], q[2], k[2]};
+  for (size_t axis = 0; axis < 4; ++axis)
+    if (sizes[axis] != scores[axis] && (axis == 3 || sizes[axis] != SymInt(1))) return "its mask is of another shape";
+  return {};
+}
+
+// How many heads of q share one of k and v; 0 if they do not go together.
+int64_t shared_heads(const Node& node, const SymShape& q, const SymShape& k, const SymShape& v) {
+  if (q[1] == k[1] && q[1] == v[1]) return 1;
+  const Argument* grouped = node.kwarg("enable_gqa");
+  const std::optional<int64_t> heads = q[1].constant(), shared = k[1].constant();
+  if (grouped == nullptr || grouped->integer().value_or(0) == 0 || !heads || !shared || *shared < 1 ||
+      *heads % *shared != 0 || !(k[1] == v[1]))
+    return 0;
+  return *heads / *shared;
+}
+}  // namespace
+
 std::string fuse_attention(Fuser& fuser, Node& node) {
   PlanBuilder& plans = fuser.plans;
   std::vector<Node*> values;
   for (size_t i = 0; i < 3; ++i) {
     Node* value = node.arg(i).node();
-    if (!plans.is_held(value) || plans.is_held_u8(value) || value->meta.val.tensor()->sizes.size() != 4)
-      return "an input is no float32 value of a plan with four axes";
+    if (!plans.is_readable(value) || plans.is_held_u8(value) || value->meta.val.tensor()->sizes.size() != 4)
+      return "an input is no float32 value of four axes";
     values.push_back(value);
   }
   const SymShape &q = values[0]->meta.val.tensor()->sizes, &k = values[1]->meta.val.tensor()->sizes,
                  &v = values[2]->meta.val.tensor()->sizes;
-  if (!node.arg(3).is_none() || node.arg(4).number().value_or(0) != 0 || node.arg(5).integer().value_or(0) != 0)
-    return "a mask or dropout";
-  if (!(q[1] == k[1]) || !(q[1] == v[1]) || !(q[0] == k[0]) || !(q[0] == v[0]) || !q[3].is_constant())
+  Node* mask = node.arg(3).node();
+  if (node.arg(4).number().value_or(0) != 0 || node.arg(5).integer().value_or(0) != 0) return "dropout, or is_causal";
+  if (std::string obstacle = mask_obstacle(plans, mask, q, k); !obstacle.empty()) return obstacle;
+  if (shared_heads(node, q, k, v) == 0 || !(q[0] == k[0]) || !(q[0] == v[0]) || !q[3].is_constant())
     return "its operands are broadcast";
+  if (mask != nullptr) values.push_back(mask);
   PlanStep step;
   const Argument* scale = node.kwarg("scale");
   step.form = PlanStep::Attention{

@@ -1,4 +1,5 @@
 #include "lower/fuser.h"
+#include "lower/join_operators.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -53,7 +54,7 @@ void Fuser::take_residual(Epilogue& epilogue) const {
 Fuser::Order Fuser::order_of(const Node& head) const {
   const TensorMeta* meta = head.meta.val.tensor();
   if (meta == nullptr || meta->sizes.size() != 4) return Order::kImages;
-  if (head.is(op::kLinear) || head.is(op::kLayerNorm)) return Order::kSequence;
+  if (head.is(op::kLinear) || head.is(op::kLayerNorm) || head.is(kRmsNorm)) return Order::kSequence;
   if (!quantizes_tensor(head) && !activation_function(head) && !is_form_of(head, op::kAdd) &&
       !is_form_of(head, op::kMul))
     return Order::kImages;

@@ -93,6 +93,8 @@ std::string fuse_adaptive_average_pool(Fuser& fuser, Node& node);
 std::string fuse_mean(Fuser& fuser, Node& node);
 // fuse_sequences.cpp
 std::string fuse_layer_norm(Fuser& fuser, Node& node);
+std::string fuse_rms_norm(Fuser& fuser, Node& node);
+std::string fuse_rotary(Fuser& fuser, Node& node);
 std::string fuse_attention(Fuser& fuser, Node& node);
 // Takes the whole of a layer norm with roundings at its first node.
 bool take_rounded_norm(Fuser& fuser, Node& node);

@@ -26,6 +26,17 @@ void join_layer_norm(Program& program, Node& division) {
   found->last->replace_all_uses_with(whole);
 }
 
+void join_rms_norm(Program& program, Node& node) {
+  const std::optional<LayerNormPattern> found = rms_norm_around(program, node);
+  if (!found) return;
+  const auto point = program.graph->insert_before(found->last);
+  const Argument gamma = found->gamma == nullptr ? Argument() : Argument(found->gamma);
+  Node* whole =
+      program.graph->call(std::string(kRmsNorm), {found->x, Argument::List{found->columns}, gamma, found->epsilon}, {});
+  whole->meta = found->last->meta;
+  found->last->replace_all_uses_with(whole);
+}
+
 void join_larger(Program& program, Node& larger) {
   for (const size_t i : {size_t{0}, size_t{1}}) {
     Node* x = larger.arg(i).node();
@@ -97,8 +108,10 @@ void join_bias(Program& program, Node& add) {
 
 void join_operators(Program& program) {
   if (!fusion_obstacle(*program.graph).empty()) return;
+  join_decoder_operators(program);
   for (Node* node : program.graph->nodes()) {
     if (node->is(op::kDiv)) join_layer_norm(program, *node);
+    if (node->is(op::kDiv) || node->is(op::kMul)) join_rms_norm(program, *node);
     else if (node->is(kLarger)) join_larger(program, *node);
     else if (node->is(kPrelu)) join_prelu(program, *node);
     else if (node->is(op::kAdd)) join_bias(program, *node);

@@ -1,16 +1,29 @@
 // What a file spells out in several operators, as the one operator that it is.
 #pragma once
 
+#include <string_view>
+
 #include "graph/program.h"
 
 namespace qdq {
 
+// Operators that are joined to, beside those of op/targets.h.
+inline constexpr std::string_view kRmsNorm = "torch.ops.aten.rms_norm.default";
+inline constexpr std::string_view kRotaryEmbedding = "torch.ops.onnx.rotary_embedding.default";
+
 // Rewrites, for the sake of steps that do the whole at once, with results that differ by rounding errors at most:
 //   (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + epsilon) * gamma + beta   along the last axis to layer_norm
+//   x / sqrt(mean(x ** 2) + epsilon) * gamma                                   along the last axis to rms_norm
 //   maximum(x, x * slope), 0 <= slope <= 1, and maximum(x, number)             to leaky_relu and clamp_min
 //   prelu with one slope                                                       to leaky_relu
 //   a convolution or linear layer, then a constant for each channel added      to the layer with another bias
 // The graph must have its shapes.
 void join_operators(Program& program);
+
+// A part of it, for what decoders have in front of their attention:
+//   x * cos + cat([-x[..., half:], x[..., :half]]) * sin                       to onnx.rotary_embedding
+//   attention whose keys and values are repeated for grouped queries           to the one with enable_gqa
+//   attention with a mask of bools                                             to the one that adds 0 and -infinity
+void join_decoder_operators(Program& program);
 
 }  // namespace qdq

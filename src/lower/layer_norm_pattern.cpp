@@ -9,7 +9,9 @@
 namespace qdq {
 namespace {
 
-constexpr std::string_view kPower = "torch.ops.aten.pow.Tensor_Scalar", kRoot = "torch.ops.aten.sqrt.default";
+constexpr std::string_view kPower = "torch.ops.aten.pow.Tensor_Scalar", kRoot = "torch.ops.aten.sqrt.default",
+                           kInverseRoot = "torch.ops.aten.rsqrt.default",
+                           kInverse = "torch.ops.aten.reciprocal.default";
 using Nodes = std::vector<Node*>;
 
 // What an argument is rounded from, and how; the nodes that round are added to `nodes`.
@@ -40,6 +42,11 @@ Node* averaged(const Argument& argument) {
   const int64_t axis = mean->arg(1).list()[0].integer().value_or(0);
   if (meta == nullptr || (axis != -1 && axis != static_cast<int64_t>(meta->sizes.size()) - 1)) return nullptr;
   return x;
+}
+
+bool is_square(const Node& node) {
+  return (node.is(kPower) && node.arg(1).number() == 2.0) ||
+         (node.is(op::kMul) && node.kwargs().empty() && node.arg(0) == node.arg(1));
 }
 
 // The mean that x - mean(x) takes; null if the argument is something else.
@@ -92,6 +99,43 @@ bool is_closed(const LayerNormPattern& found) {
   });
 }
 
+// x and epsilon of mean(x^2) + epsilon.
+struct MeanSquare {
+  Node* x;
+  double epsilon;
+};
+std::optional<MeanSquare> mean_square(const Program& program, const Argument& argument) {
+  const Node* add = input_if(argument, op::kAdd);
+  if (add == nullptr || add->args().size() != 2) return std::nullopt;
+  const Node* square = averaged(add->arg(0));
+  const std::optional<double> epsilon = number_of(program, add->arg(1));
+  if (square == nullptr || !epsilon) return std::nullopt;
+  if (!is_square(*square) || square->arg(0).node() == nullptr) return std::nullopt;
+  return MeanSquare{square->arg(0).node(), *epsilon};
+}
+
+// Of x / sqrt(mean(x^2) + epsilon), which exporters write in several ways.
+std::optional<MeanSquare> divided_by_root(const Program& program, const Node& node) {
+  if (!node.kwargs().empty() || node.args().size() != 2) return std::nullopt;
+  const auto of_root = [&](const Argument& argument) -> std::optional<MeanSquare> {
+    const Node* root = input_if(argument, kRoot);
+    return root == nullptr ? std::nullopt : mean_square(program, root->arg(0));
+  };
+  const auto of_factor = [&](const Argument& argument) -> std::optional<MeanSquare> {
+    if (const Node* root = input_if(argument, kInverseRoot)) return mean_square(program, root->arg(0));
+    if (const Node* inverse = input_if(argument, kInverse)) return of_root(inverse->arg(0));
+    const Node* div = input_if(argument, op::kDiv);
+    return div != nullptr && number_of(program, div->arg(0)) == 1.0 ? of_root(div->arg(1)) : std::nullopt;
+  };
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    const auto found = node.is(op::kDiv) && i == 0 ? of_root(node.arg(1))
+                       : node.is(op::kMul)         ? of_factor(node.arg(1 - i))
+                                                   : std::nullopt;
+    if (found && found->x == node.arg(i).node()) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Node* input_if(const Argument& argument, std::string_view target) {
@@ -117,9 +161,7 @@ std::optional<LayerNormPattern> layer_norm_around(const Program& program, Node& 
   const Argument variance = unrounded(add->arg(0), found.roundings.variance, found.nodes);
   Node* square = averaged(variance);
   if (square == nullptr) return std::nullopt;
-  const bool is_power = square->is(kPower) && square->arg(1).number() == 2.0;
-  const bool is_product = square->is(op::kMul) && square->arg(0) == square->arg(1) && square->kwargs().empty();
-  if (!is_power && !is_product) return std::nullopt;
+  if (!is_square(*square)) return std::nullopt;
   std::optional<PlanQParams> other;
   Node* first = mean_of_centered(square->arg(0), found.roundings.mean, found.nodes);
   Node* mean = mean_of_centered(division.arg(0), other, found.nodes);
@@ -136,6 +178,23 @@ std::optional<LayerNormPattern> layer_norm_around(const Program& program, Node& 
   std::optional<PlanQParams>& behind = found.gamma == nullptr ? found.roundings.normalized : found.roundings.scaled;
   found.beta = take_behind(program, found, op::kAdd, behind);
   if (found.roundings.any() && !is_closed(found)) return std::nullopt;
+  return found;
+}
+
+std::optional<LayerNormPattern> rms_norm_around(const Program& program, Node& node) {
+  const std::optional<MeanSquare> by = divided_by_root(program, node);
+  if (!by) return std::nullopt;
+  const std::optional<int64_t> columns = float_meta(*by->x)->sizes.back().constant();
+  if (!columns || *columns < 1) return std::nullopt;
+  LayerNormPattern found;
+  found.x = by->x;
+  found.epsilon = by->epsilon;
+  found.columns = *columns;
+  found.last = &node;
+  if (Node* mul = single_user(node); mul != nullptr && mul->is(op::kMul)) {
+    found.gamma = per_column(program, *mul, &node, *columns);
+    if (found.gamma != nullptr) found.last = mul;
+  }
   return found;
 }
 

@@ -22,6 +22,10 @@ struct LayerNormPattern {
 // its middle; factor and summand may be missing. Nothing reads a node of it but others of it, where it is rounded.
 std::optional<LayerNormPattern> layer_norm_around(const Program& program, Node& division);
 
+// x / sqrt(mean(x ** 2) + epsilon) * gamma along the last axis, in the ways in which exporters write it, if this node
+// divides; the factor may be missing. Nothing of it is rounded; `nodes` stays empty.
+std::optional<LayerNormPattern> rms_norm_around(const Program& program, Node& node);
+
 // A number, or a constant of one element.
 std::optional<double> number_of(const Program& program, const Argument& argument);
 // The argument's node, if it is a call of this operator without keywords; else null.

@@ -158,6 +158,7 @@ std::string_view to_string(PlanStep::Kind kind) {
     case PlanStep::Kind::kArrange: return "arrange";
     case PlanStep::Kind::kLayerNorm: return "layer_norm";
     case PlanStep::Kind::kAttention: return "attention";
+    case PlanStep::Kind::kRotary: return "rotary";
   }
   return "";
 }

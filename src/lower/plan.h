@@ -41,9 +41,10 @@
 // of kernel/math.h. Requantization (below) holds these numbers. Where the activation is a clamp and the output u8, it
 // is folded: the multipliers contain 1 / scale of the output, inverse_scale is 1 (no product is needed), and low and
 // high are the quantized bounds of the clamp. kMaxPool, kCopy and kArrange move bytes, kMap looks every byte up in a
-// table. kLayerNorm is layer_norm_f32 of kernel/math.h, with roundings rounded_layer_norm_f32 of
-// kernel/rounded_norm.h, whose x and result may be u8, and kAttention is softmax_f32(t) v of every head with t = (q
-// k') * factor, all in f32; the order of their sums is each backend's own.
+// table. kLayerNorm is layer_norm_f32 (or rms_norm_f32) of kernel/math.h, with roundings rounded_layer_norm_f32 of
+// kernel/rounded_norm.h, whose x and result may be u8; kRotary is rotate_halves_f32 of kernel/attention.h, and
+// kAttention softmax_f32(t) v of every head with t = (q k') * factor (+ mask), all in f32; the order of their sums is
+// each backend's own.
 #pragma once
 
 #include <cstdint>
@@ -203,14 +204,19 @@ struct PlanStep {
     Tensor gamma, beta;  // f32 [columns] or undefined
     double epsilon = 0;
     NormRoundings roundings{};
+    bool is_rms = false;  // divides by the root of the mean square; has no beta
   };
-  // q [N, H, L, D], k [N, H, S, D], v [N, H, S, E] f32 with dense last axes; output f32 [N, L, H, E].
+  // q [N, H, L, D], k [N, M, S, D], v [N, M, S, E] f32 with dense last axes; output f32 [N, L, H, E]. M divides H: a
+  // head of k and v serves a run of those of q. A fourth input is a mask that is added, f32 and of four axes, each that
+  // of [N, H, L, S] or 1.
   struct Attention {
     double factor = 1;
   };
+  // x [N, H, L, D], cos and sin f32 of four axes, each that of x or 1 and the last D: rotate_halves_f32 of each row.
+  struct Rotary {};
   using Form = std::variant<Quantize, Dequantize, Convolution, Linear, DynamicLinear, GroupLinear, DynamicConvolution,
                             DynamicRound, MaxPool, AveragePool, Add, Mul, Prelu, Concat, Map, Copy, Arrange, LayerNorm,
-                            Attention>;
+                            Attention, Rotary>;
   // The forms by name, in the order of Form.
   enum class Kind {
     kQuantize,
@@ -232,6 +238,7 @@ struct PlanStep {
     kArrange,
     kLayerNorm,
     kAttention,
+    kRotary,
   };
 
   std::string name;            // the node at the end of what was fused

@@ -142,6 +142,24 @@ Value eval_flash(const Call<Tensor>& call) {
                    true);
 }
 
+// x [N, H, L, D], cosines and sines of as many rows or of one for several: halves of a row turned against each other.
+MetaValue infer_rotary(const Call<TensorMeta>& call) {
+  const SymShape &x = call.tensor(0).sizes, &cos = call.tensor(1).sizes, &sin = call.tensor(2).sizes;
+  QDQ_CHECK(x.size() == 4 && cos.size() == 4 && sin.size() == 4, kInvalidArgument, call.op().target,
+            " wants four dimensions, found ", to_string(x), ", ", to_string(cos), " and ", to_string(sin));
+  return tensor_meta(call.tensor(0).dtype, x);
+}
+Value eval_rotary(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor& x = call.tensor(0);
+  const int64_t half = x.size(-1) / 2;
+  const Value second = run_op<Tensor>("neg.default", {x.slice(-1, half, 2 * half)});
+  const Value crossed =
+      run_op<Tensor>("cat.default", {Value::List{second, x.slice(-1, 0, half)}, static_cast<int64_t>(-1)});
+  return run_op<Tensor>("add.Tensor", {run_op<Tensor>("mul.Tensor", {x, call.tensor(1)}),
+                                       run_op<Tensor>("mul.Tensor", {crossed, call.tensor(2)})});
+}
+
 }  // namespace
 
 void add_attention_ops(std::vector<OpDef>& ops) {
@@ -156,6 +174,8 @@ void add_attention_ops(std::vector<OpDef>& ops) {
              "dropout_p=0., bool is_causal=False, *, "
              "Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)",
              infer_flash, eval_flash, roles, Family::kAttention));
+  ops.push_back(define("onnx::rotary_embedding(Tensor x, Tensor cos, Tensor sin) -> Tensor", infer_rotary, eval_rotary,
+                       {.activation = 0}));
 }
 
 }  // namespace qdq

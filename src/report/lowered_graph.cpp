@@ -196,6 +196,7 @@ class Writer {
     add_tensor(name, "weight", form.gamma, call);
     add_tensor(name, "bias", form.beta, call);
     call["eps"] = form.epsilon;
+    if (form.is_rms) call["rms"] = true;
   }
   void add_fields(const PlanStep::Attention& form, const std::string&, Json& call) { call["factor"] = form.factor; }
 

@@ -227,6 +227,7 @@ Compiled bf16_quantize(const Plan& plan, const PlanStep& step) {
 
 Compiled layer_norm(const Plan& plan, const PlanStep& step) {
   const PlanStep::LayerNorm& norm = step.as<PlanStep::LayerNorm>();
+  if (norm.is_rms) return "a norm by the mean square";
   const Shape& sizes = plan.buffers[step.output].sizes;
   const memory::desc x({numel_of(sizes) / sizes.back(), sizes.back()}, data_type(plan.buffers[step.output].dtype),
                        memory::format_tag::ab);
@@ -247,6 +248,8 @@ Compiled layer_norm(const Plan& plan, const PlanStep& step) {
 }
 
 Compiled attention(const Plan& plan, const PlanStep& step) {
+  if (step.inputs.size() > 3) return "a mask";
+  if (plan.buffers[step.inputs[0]].sizes[1] != plan.buffers[step.inputs[1]].sizes[1]) return "grouped queries";
   const auto strided = [&](size_t i, bool transposed) {
     const PlanBuffer& buffer = plan.buffers[step.inputs[i]];
     Shape sizes = buffer.sizes, strides = buffer.strides();

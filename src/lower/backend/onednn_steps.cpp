@@ -183,6 +183,7 @@ class OneDnnSteps : public StepBackend {
         case Kind::kMap: return "it only moves bytes";
         case Kind::kDynamicRound: return "it only rounds";
         case Kind::kGroupLinear: return "its weights are packed in groups";
+        case Kind::kRotary: return "the portable kernel is the only one";
       }
       return "an unknown kind of step";
     } catch (const dnnl::error& error) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "kernel/math.h"
@@ -54,7 +55,7 @@ class ReferenceStep : public CompiledStep {
     const Kind kind = step.kind();
     const bool has_no_scale = kind == Kind::kMaxPool || kind == Kind::kMap || kind == Kind::kCopy ||
                               kind == Kind::kArrange || kind == Kind::kDynamicRound || kind == Kind::kLayerNorm ||
-                              kind == Kind::kAttention || kind == Kind::kGroupLinear;
+                              kind == Kind::kAttention || kind == Kind::kGroupLinear || kind == Kind::kRotary;
     if (!has_no_scale) to_ = requantization(plan_, this->step());
   }
 
@@ -83,6 +84,7 @@ class ReferenceStep : public CompiledStep {
       case Kind::kArrange: return arrange();
       case Kind::kLayerNorm: return layer_norm();
       case Kind::kAttention: return attention();
+      case Kind::kRotary: return rotary();
     }
   }
 
@@ -431,37 +433,80 @@ class ReferenceStep : public CompiledStep {
       for (size_t i = 0; i < y.size(); ++i) finish(y[i], to, static_cast<int64_t>(i));
       return;
     }
-    kernel::layer_norm_f32(x.data(), rows, columns, data_of(norm.gamma), data_of(norm.beta),
-                           static_cast<float>(norm.epsilon), y.data(), nullptr, nullptr);
+    if (norm.is_rms)
+      kernel::rms_norm_f32(x.data(), rows, columns, data_of(norm.gamma), static_cast<float>(norm.epsilon), y.data());
+    else
+      kernel::layer_norm_f32(x.data(), rows, columns, data_of(norm.gamma), data_of(norm.beta),
+                             static_cast<float>(norm.epsilon), y.data(), nullptr, nullptr);
     for (size_t i = 0; i < y.size(); ++i) write(y[i], static_cast<int64_t>(i));
   }
 
   void attention() {
     const Operand queries = operand(0), keys = operand(1), values = operand(2);
-    const Shape qs = in(0).strides(), ks = in(1).strides(), vs = in(2).strides(), ys = out().strides();
+    const bool has_mask = step().inputs.size() > 3;
+    const Operand mask = operand(has_mask ? 3 : 0);
+    const Shape qs = in(0).strides(), ks = in(1).strides(), vs = in(2).strides(), ys = out().strides(),
+                ms = has_mask ? broadcast_strides(in(3)) : Shape(4);
     const Shape &q = in(0).sizes, &v = in(2).sizes;
+    const int64_t shared = std::max<int64_t>(q[1] / std::max<int64_t>(v[1], 1), 1);
+    const bool in_rows = has_mask || shared > 1;
+    std::vector<float> products(static_cast<size_t>(q[3]));
     std::vector<float> weights(static_cast<size_t>(v[2]));
     const float factor = static_cast<float>(step().as<PlanStep::Attention>().factor);
     for (int64_t n = 0; n < q[0]; ++n)
       for (int64_t h = 0; h < q[1]; ++h)
         for (int64_t l = 0; l < q[2]; ++l) {
           for (int64_t s = 0; s < v[2]; ++s) {
-            float sum = 0;
             for (int64_t d = 0; d < q[3]; ++d)
-              sum += queries.real(n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]) *
-                     keys.real(n * ks[0] + h * ks[1] + s * ks[2] + d * ks[3]);
+              products[static_cast<size_t>(d)] = queries.real(n * qs[0] + h * qs[1] + l * qs[2] + d * qs[3]) *
+                                                 keys.real(n * ks[0] + h / shared * ks[1] + s * ks[2] + d * ks[3]);
+            // As attend_f32 has it, where queries go over rows; else one term after the other.
+            const float sum = in_rows ? kernel::sum_f32(products.data(), q[3])
+                                      : std::accumulate(products.begin(), products.end(), 0.0f);
             weights[static_cast<size_t>(s)] = sum * factor;
+            if (has_mask) weights[static_cast<size_t>(s)] += mask.real(n * ms[0] + h * ms[1] + l * ms[2] + s * ms[3]);
           }
-          kernel::softmax_f32(weights.data(), 1, v[2], weights.data());
+          const auto is_hidden = [](float score) { return score == -std::numeric_limits<float>::infinity(); };
+          if (has_mask && std::all_of(weights.begin(), weights.end(), is_hidden))
+            std::fill(weights.begin(), weights.end(), 0.0f);
+          else kernel::softmax_f32(weights.data(), 1, v[2], weights.data());
           if (in(2).dtype == DType::kBF16)
             for (float& weight : weights) weight = static_cast<float>(BF16(weight));
           for (int64_t e = 0; e < v[3]; ++e) {
             float sum = 0;
             for (int64_t s = 0; s < v[2]; ++s)
-              sum += weights[static_cast<size_t>(s)] * values.real(n * vs[0] + h * vs[1] + s * vs[2] + e * vs[3]);
+              sum +=
+                  weights[static_cast<size_t>(s)] * values.real(n * vs[0] + h / shared * vs[1] + s * vs[2] + e * vs[3]);
             write(sum, n * ys[0] + l * ys[1] + h * ys[2] + e * ys[3]);
           }
         }
+  }
+
+  void rotary() {
+    const Operand x = operand(0), cos = operand(1), sin = operand(2);
+    const Shape xs = in(0).strides(), cs = broadcast_strides(in(1)), ss = broadcast_strides(in(2)),
+                ys = out().strides();
+    const Shape& sizes = out().sizes;
+    const int64_t half = sizes[3] / 2;
+    const auto place = [](const Shape& strides, int64_t n, int64_t h, int64_t l, int64_t d) {
+      return n * strides[0] + h * strides[1] + l * strides[2] + d * strides[3];
+    };
+    for (int64_t n = 0; n < sizes[0]; ++n)
+      for (int64_t h = 0; h < sizes[1]; ++h)
+        for (int64_t l = 0; l < sizes[2]; ++l)
+          for (int64_t d = 0; d < sizes[3]; ++d) {
+            const float other = d < half ? -x.real(place(xs, n, h, l, d + half)) : x.real(place(xs, n, h, l, d - half));
+            const float turned = x.real(place(xs, n, h, l, d)) * cos.real(place(cs, n, h, l, d));
+            write(turned + other * sin.real(place(ss, n, h, l, d)), place(ys, n, h, l, d));
+          }
+  }
+
+  // Strides of a buffer whose axes of one element stand for any number.
+  static Shape broadcast_strides(const PlanBuffer& buffer) {
+    Shape strides = buffer.strides();
+    for (size_t axis = 0; axis < strides.size(); ++axis)
+      if (buffer.sizes[axis] == 1) strides[axis] = 0;
+    return strides;
   }
 
   Plan plan_;

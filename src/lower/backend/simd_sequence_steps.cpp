@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernel/attention.h"
 #include "kernel/conv_int8.h"
 #include "kernel/gemm.h"
 #include "kernel/math.h"
@@ -118,16 +119,77 @@ Compiled layer_norm(const Plan& plan, const PlanStep& step) {
   if (norm.roundings.any()) return rounded_layer_norm(plan, step);
   const Shape& sizes = plan.buffers[step.output].sizes;
   const int64_t columns = sizes.back(), rows = numel_of(sizes) / std::max<int64_t>(columns, 1);
-  return made("layer norm", [=, gamma = norm.gamma, beta = norm.beta, epsilon = static_cast<float>(norm.epsilon)](
-                                auto inputs, std::byte* output, std::byte*) {
+  return made(norm.is_rms ? "rms norm" : "layer norm", [=, gamma = norm.gamma, beta = norm.beta, is_rms = norm.is_rms,
+                                                        epsilon = static_cast<float>(norm.epsilon)](
+                                                           auto inputs, std::byte* output, std::byte*) {
     const auto data_of = [](const Tensor& tensor) { return tensor.defined() ? tensor.data<float>() : nullptr; };
-    kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output), nullptr,
-                           nullptr);
+    if (is_rms) kernel::rms_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), epsilon, f32(output));
+    else
+      kernel::layer_norm_f32(f32(inputs[0]), rows, columns, data_of(gamma), data_of(beta), epsilon, f32(output),
+                             nullptr, nullptr);
   });
 }
 
-// Heads one after the other, or on several threads: softmax(q k' * factor) v with the sums of kernel/gemm.h.
+// Strides of a buffer whose axes of one element stand for any number.
+Shape broadcast_strides(const PlanBuffer& buffer) {
+  Shape strides = buffer.strides();
+  for (size_t axis = 0; axis < strides.size(); ++axis)
+    if (buffer.sizes[axis] == 1) strides[axis] = 0;
+  return strides;
+}
+
+Compiled rotary(const Plan& plan, const PlanStep& step) {
+  std::array<Shape, 3> strides;
+  for (size_t i = 0; i < 3; ++i) strides[i] = broadcast_strides(plan.buffers[step.inputs[i]]);
+  const PlanBuffer& out = plan.buffers[step.output];
+  const Shape sizes = out.sizes, to = out.strides();
+  return made("rotary", [=](auto inputs, std::byte* output, std::byte*) {
+    const auto row = [&](size_t operand, int64_t n, int64_t h, int64_t l) {
+      const Shape& by = strides[operand];
+      return f32(inputs[operand]) + n * by[0] + h * by[1] + l * by[2];
+    };
+    for (int64_t n = 0; n < sizes[0]; ++n)
+      for (int64_t h = 0; h < sizes[1]; ++h)
+        for (int64_t l = 0; l < sizes[2]; ++l)
+          kernel::rotate_halves_f32(row(0, n, h, l), row(1, n, h, l), row(2, n, h, l), sizes[3],
+                                    f32(output) + n * to[0] + h * to[1] + l * to[2]);
+  });
+}
+
+// With a mask or shared keys, as decoders have them, each query goes over the rows of its keys.
+Compiled attention_by_rows(const Plan& plan, const PlanStep& step) {
+  std::array<Shape, 4> strides;
+  const bool has_mask = step.inputs.size() > 3;
+  for (size_t i = 0; i < step.inputs.size(); ++i) strides[i] = plan.buffers[step.inputs[i]].strides();
+  if (has_mask) strides[3] = broadcast_strides(plan.buffers[step.inputs[3]]);
+  const PlanBuffer &q = plan.buffers[step.inputs[0]], &v = plan.buffers[step.inputs[2]];
+  const int64_t images = q.sizes[0], heads = q.sizes[1], queries = q.sizes[2], depth = q.sizes[3], keys = v.sizes[2],
+                width = v.sizes[3], shared = v.sizes[1] == 0 ? 1 : heads / v.sizes[1];
+  if (has_mask && keys > 1 && strides[3][3] != 1) return "a mask that is not dense";
+  const float factor = static_cast<float>(step.as<PlanStep::Attention>().factor);
+  return made("attention, row by row", [=](auto inputs, std::byte* output, std::byte*) {
+    parallel_for(images * heads, 1, [&](int64_t begin, int64_t end) {
+      std::vector<float> scores(static_cast<size_t>(keys));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t n = i / heads, h = i % heads;
+        const auto at = [&](size_t operand, int64_t head) {
+          return f32(inputs[operand]) + n * strides[operand][0] + head * strides[operand][1];
+        };
+        const kernel::CacheRows rows{
+            at(1, h / shared), strides[1][2], at(2, h / shared), strides[2][2], keys, depth, width};
+        for (int64_t l = 0; l < queries; ++l)
+          kernel::attend_f32(at(0, h) + l * strides[0][2], rows, factor,
+                             has_mask ? at(3, h) + l * strides[3][2] : nullptr, scores.data(),
+                             f32(output) + ((n * queries + l) * heads + h) * width);
+      }
+    });
+  });
+}
+
+// Else heads one after the other, or on several threads: softmax(q k' * factor) v with the sums of kernel/gemm.h.
 Compiled attention(const Plan& plan, const PlanStep& step) {
+  if (step.inputs.size() > 3 || plan.buffers[step.inputs[0]].sizes[1] != plan.buffers[step.inputs[1]].sizes[1])
+    return attention_by_rows(plan, step);
   std::array<Shape, 3> strides;
   for (size_t i = 0; i < 3; ++i) strides[i] = plan.buffers[step.inputs[i]].strides();
   const Shape &q = plan.buffers[step.inputs[0]].sizes, &v = plan.buffers[step.inputs[2]].sizes;
@@ -231,6 +293,7 @@ Compiled compile_sequence_step(const Plan& plan, const PlanStep& step) {
     case PlanStep::Kind::kDynamicRound: return dynamic_round(plan, step);
     case PlanStep::Kind::kLayerNorm: return layer_norm(plan, step);
     case PlanStep::Kind::kAttention: return attention(plan, step);
+    case PlanStep::Kind::kRotary: return rotary(plan, step);
     case PlanStep::Kind::kDequantize:
     case PlanStep::Kind::kArrange: return arrange(plan, step);
     default: return concat("a step of another kind: ", to_string(step.kind()));

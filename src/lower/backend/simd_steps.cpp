@@ -93,7 +93,8 @@ class SimdSteps : public StepBackend {
       case Kind::kDynamicRound:
       case Kind::kArrange:
       case Kind::kLayerNorm:
-      case Kind::kAttention: return simd::compile_sequence_step(plan, step);
+      case Kind::kAttention:
+      case Kind::kRotary: return simd::compile_sequence_step(plan, step);
     }
     return "an unknown kind of step";
   }

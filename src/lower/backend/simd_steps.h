@@ -53,7 +53,7 @@ struct Int8Product {
 std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step);
 
 // The steps of sequence models and of ranges that a run finds: kDynamicLinear, kGroupLinear, kDynamicConvolution,
-// kDynamicRound, kArrange (or a kDequantize that only changes the order), kLayerNorm and kAttention.
+// kDynamicRound, kArrange (or a kDequantize that only changes the order), kLayerNorm, kAttention and kRotary.
 Compiled compile_sequence_step(const Plan& plan, const PlanStep& step);
 
 }  // namespace qdq::simd

@@ -82,6 +82,7 @@ TEST(Plan, KindsNameTheFormsInTheirOrder) {
       {PlanStep::Arrange{}, "arrange"},
       {PlanStep::LayerNorm{}, "layer_norm"},
       {PlanStep::Attention{}, "attention"},
+      {PlanStep::Rotary{}, "rotary"},
   };
   EXPECT_EQ(forms.size(), std::variant_size_v<PlanStep::Form>);
   for (const auto& [form, name] : forms) {

@@ -297,6 +297,24 @@ std::vector<Problem> problems() {
               {{{2, 3, 10, 16}, DType::kF32}, {{2, 3, 12, 16}, DType::kF32}, {{2, 3, 12, 24}, DType::kF32}},
               {{2, 10, 3, 24}, DType::kF32});
   out.push_back(attention);
+  norm.step.as<Step::LayerNorm>().beta = {};
+  Problem rms = norm;
+  rms.name = "rms_norm";
+  rms.step.as<Step::LayerNorm>().is_rms = true;
+  out.push_back(rms);
+  out.push_back(general("attention_masked", Step::Attention{0.25},
+                        {{{2, 4, 3, 16}, DType::kF32},
+                         {{2, 2, 12, 16}, DType::kF32},
+                         {{2, 2, 12, 24}, DType::kF32},
+                         {{2, 1, 3, 12}, DType::kF32}},
+                        {{2, 3, 4, 24}, DType::kF32}));
+  out.push_back(general("attention_shared", Step::Attention{0.25},
+                        {{{1, 6, 1, 21}, DType::kF32}, {{1, 2, 40, 21}, DType::kF32}, {{1, 2, 40, 7}, DType::kF32}},
+                        {{1, 1, 6, 7}, DType::kF32}));
+  out.push_back(general("rotary", Step::Rotary{},
+                        {{{2, 3, 5, 18}, DType::kF32}, {{1, 1, 5, 18}, DType::kF32}, {{2, 1, 5, 18}, DType::kF32}},
+                        {{2, 3, 5, 18}, DType::kF32}));
+  norm.step.as<Step::LayerNorm>().beta = Tensor::full({72}, DType::kF32, -0.25);
   out.push_back(in_bf16(norm));
   for (const DType dtype : {DType::kU8, DType::kF32}) {
     Problem rounded = general(dtype == DType::kU8 ? "layer_norm_rounded_u8" : "layer_norm_rounded", norm.step.form,
@@ -344,7 +362,8 @@ Instance instance_of(Problem problem, unsigned seed) {
   for (const Value& value : problem.inputs) {
     const size_t at = add_buffer(value, concat("input_", step.inputs.size()));
     made.plan.buffers[at].location = PlanBuffer::Location::kInput;
-    if (step.kind() == Kind::kQuantize || step.kind() == Kind::kAttention || step.kind() == Kind::kArrange)
+    if (step.kind() == Kind::kQuantize || step.kind() == Kind::kAttention || step.kind() == Kind::kArrange ||
+        step.kind() == Kind::kRotary)
       made.plan.buffers[at].channels_last = false;
     step.inputs.push_back(at);
     Tensor input = Tensor::empty({numel_of(value.sizes)}, value.dtype);
@@ -358,7 +377,7 @@ Instance instance_of(Problem problem, unsigned seed) {
   }
   step.output = add_buffer(problem.output, "output");
   made.plan.buffers[step.output].location = PlanBuffer::Location::kOutput;
-  if (step.kind() == Kind::kDequantize || step.kind() == Kind::kAttention)
+  if (step.kind() == Kind::kDequantize || step.kind() == Kind::kAttention || step.kind() == Kind::kRotary)
     made.plan.buffers[step.output].channels_last = false;
   if (ProductWeights* weights = step.weights()) {
     const int64_t channels = weights->channels(), depth = weights->depth();
@@ -406,6 +425,10 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"group_linear", "its weights are packed in groups"},
     {"group_linear_silu", "its weights are packed in groups"},
     {"group_linear_tokens", "its weights are packed in groups"},
+    {"rms_norm", "a norm by the mean square"},
+    {"attention_masked", "a mask"},
+    {"attention_shared", "grouped queries"},
+    {"rotary", "the portable kernel is the only one"},
     {"dynamic_round", "it only rounds"},
     {"dynamic_round_image", "it only rounds"},
     {"average_to_other", "other qparams behind it"},
