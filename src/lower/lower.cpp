@@ -15,6 +15,7 @@
 #include "lower/join_operators.h"
 #include "lower/known_sizes.h"
 #include "lower/mixed_bf16.h"
+#include "lower/mutable_buffers.h"
 #include "lower/signals_as_images.h"
 
 namespace qdq {
@@ -165,8 +166,9 @@ struct Session::Impl {
   Workspace workspace;
   std::list<Specialization> specializations;  // the latest first
   std::unique_ptr<Interpreter> interpreter;
-  std::vector<Node*> placeholders;  // of the program
-  std::optional<Program> unfused;   // what was fused, if it has open sizes
+  std::vector<Node*> placeholders;                          // of the program
+  std::optional<Program> unfused;                           // what was fused, if it has open sizes
+  std::vector<std::pair<std::string, Tensor>> first_state;  // the buffers that runs write to, as the program has them
   LowerOptions options;
   // The program lowered again for the sizes of runs, the latest first, where more can be fused then; without a session
   // where that fails.
@@ -194,6 +196,16 @@ struct Session::Impl {
 
   bool has_steps(PlanStep::Kind kind) const {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
+  }
+
+  // Runs write to buffers of the session's own.
+  void own_state() {
+    for (const std::string& name : written_buffers(program)) {
+      Attribute* buffer = program.find_attribute(name);
+      if (buffer == nullptr || !buffer->tensor.defined()) continue;
+      first_state.emplace_back(name, buffer->tensor);
+      buffer->tensor = buffer->tensor.clone();
+    }
   }
 
   // Steps believe the shapes that the graph tells, and a file may tell anything: they are found anew. A graph that does
@@ -384,6 +396,9 @@ std::vector<std::string> wanted_backends(const LowerOptions& options) {
 Session::Session(Program program, const LowerOptions& options) : impl_(std::make_unique<Impl>()) {
   check_ops(*program.graph);
   impl_->program = std::move(program);
+  impl_->own_state();
+  if (options.fuse) make_functional(impl_->program);
+  make_outputs_of_mutations(impl_->program);
   const std::vector<std::string> wanted = wanted_backends(options);
   impl_->backends.push_back(make_control_flow_ops("session", [options](const Program& inner) -> ProgramRunner {
     const auto session = std::make_shared<Session>(inner.clone(), options);
@@ -420,7 +435,8 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     join_operators(impl_->program);
     make_images_of_signals(impl_->program, floats);
     impl_->options = options;
-    impl_->gains_by_sizes = impl_->unfused && has_open_inputs(*impl_->unfused) && gains_by_known_sizes(*impl_->unfused);
+    impl_->gains_by_sizes = impl_->unfused && impl_->first_state.empty() && has_open_inputs(*impl_->unfused) &&
+                            gains_by_known_sizes(*impl_->unfused);
     impl_->fusion =
         fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
     if (!floats) fold_norms_into_weights(impl_->program);
@@ -428,6 +444,8 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     if (first) impl_->warn_of_saturation(*first);
   }
   fold_constants(impl_->program);
+  end_as_outputs(impl_->program);
+  if (options.fuse) write_in_place(impl_->program);
   impl_->placeholders = impl_->program.graph->placeholders();
   impl_->interpreter = std::make_unique<Interpreter>(impl_->program, candidates);
   if (impl_->fusion.plans.empty()) return;
@@ -443,6 +461,12 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 std::vector<Tensor> Session::run(std::span<const Tensor> inputs) {
   return flat_tensors(run_values(std::vector<Value>(inputs.begin(), inputs.end())));
+}
+
+void Session::reset() {
+  const auto running = impl_->begin_run();
+  for (const auto& [name, tensor] : impl_->first_state)
+    if (Attribute* buffer = impl_->program.find_attribute(name)) buffer->tensor.copy_from(tensor);
 }
 
 std::vector<Value> Session::run_values(std::span<const Value> inputs) {

@@ -49,7 +49,9 @@ struct LowerOptions {
   std::vector<std::shared_ptr<StepBackend>> step_backends{};
 };
 
-// A program made ready to run again and again. It owns its program.
+// A program made ready to run again and again. It owns its program, and the state of one that writes to its buffers
+// (ExportedProgram.graph_signature.buffers_to_mutate, or operators in place): a run begins with what the last one left,
+// the first with what the program has; the program that was lowered, and other sessions of it, never change.
 class Session {
  public:
   Session(Program program, const LowerOptions& options);
@@ -63,6 +65,10 @@ class Session {
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // As Interpreter::run_values, for programs that take or give lists of tensors.
   std::vector<Value> run_values(std::span<const Value> inputs);
+
+  // Gives the buffers that runs write to the values that they have in the program. One without such buffers stays as it
+  // is.
+  void reset();
 
   // What ran and for how long: a fused step, or a node that no plan took.
   struct Timing {

@@ -1,0 +1,234 @@
+#include "lower/mutable_buffers.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "op/facts.h"
+#include "op/op.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor",
+                           kSliceScatter = "torch.ops.aten.slice_scatter.default",
+                           kSelectScatter = "torch.ops.aten.select_scatter.default",
+                           kCopyTo = "torch.ops.aten.copy_.default", kCopied = "torch.ops.aten.copy.default";
+
+using Places = std::unordered_map<const Node*, size_t>;
+
+Places places_of(const Graph& graph) {
+  Places places;
+  for (const Node* node : graph.nodes()) places.emplace(node, places.size());
+  return places;
+}
+
+bool is_view_node(const Node& node) {
+  const OpDef* op = op_of(node);
+  return node.is(op::kGetItem) || (op != nullptr && is_view(*op));
+}
+
+// What an operator writes to: its first argument; null for all others.
+Node* written_by(const Node& node) {
+  const OpDef* op = op_of(node);
+  if (op == nullptr || op->schema.arguments.empty() || !op->schema.arguments[0].is_mutated) return nullptr;
+  return node.arg(0).node();
+}
+
+// The get_attr node behind views; null for other values.
+Node* buffer_behind(Node* node) {
+  while (node != nullptr && is_view_node(*node)) node = node->arg(0).node();
+  return node != nullptr && node->op() == Node::Op::kGetAttr ? node : nullptr;
+}
+
+// The last place where a value is read, through views too. A value that is returned is read behind all.
+size_t last_read(const Node& node, const Places& places, const Node* but) {
+  size_t last = 0;
+  for (const Node* user : node.users()) {
+    if (user == but) continue;
+    last = std::max(last, user->op() == Node::Op::kOutput ? places.size() : places.at(user));
+    if (is_view_node(*user)) last = std::max(last, last_read(*user, places, but));
+  }
+  return last;
+}
+
+// One write to a buffer: `node` writes to the buffer itself, or to a part of it that `part` takes.
+struct Write {
+  Node* node;
+  Node* part;
+  std::string buffer;
+};
+
+std::optional<Write> write_of(Node& node) {
+  Node* to = written_by(node);
+  Node* source = buffer_behind(to);
+  if (source == nullptr) return std::nullopt;
+  return Write{&node, to == source ? nullptr : to, source->target()};
+}
+
+// Whether there is a functional operator for it.
+bool can_be_functional(const Write& write) {
+  const OpDef& op = *op_of(*write.node);
+  for (size_t i = 1; i < op.schema.arguments.size(); ++i)
+    if (op.schema.arguments[i].is_mutated) return false;
+  if (write.part == nullptr) return write.node->is(kCopyTo) || op.functional != nullptr;
+  return write.node->is(kCopyTo) && (write.part->is(kSlice) || write.part->is(op::kSelect)) &&
+         write.part->arg(0).node()->op() == Node::Op::kGetAttr && write.node->users().empty();
+}
+
+std::vector<Write> writes_of(const Program& program) {
+  std::vector<Write> writes;
+  for (Node* node : program.graph->nodes())
+    if (std::optional<Write> write = write_of(*node)) writes.push_back(std::move(*write));
+  return writes;
+}
+
+// Whether a view of the buffer that is older than a write to it is read behind that write.
+bool has_stale_view(const Program& program, const Write& write, const Places& places) {
+  const size_t at = places.at(write.node);
+  for (const Node* node : program.graph->nodes()) {
+    if (node->op() != Node::Op::kGetAttr || node->target() != write.buffer) continue;
+    for (const Node* user : node->users())
+      if (is_view_node(*user) && places.at(user) < at && last_read(*user, places, write.node) > at) return true;
+  }
+  return false;
+}
+
+// The operator that makes the buffer's new value of `old`, in front of the write.
+Node* functional_form(Graph& graph, const Write& write, Node* old) {
+  const Node& node = *write.node;
+  const auto point = graph.insert_before(write.node);
+  std::vector<Argument> args = node.args();
+  Node* made = nullptr;
+  if (write.part == nullptr) {
+    args[0] = old;
+    const std::string target = node.is(kCopyTo) ? std::string(kCopied) : op_of(node)->functional->target;
+    made = graph.call(target, std::move(args), node.kwargs());
+  } else {
+    std::vector<Argument> scattered{old, node.arg(1)};
+    for (size_t i = 1; i < write.part->args().size(); ++i) scattered.push_back(write.part->arg(i));
+    made = graph.call(std::string(write.part->is(kSlice) ? kSliceScatter : kSelectScatter), std::move(scattered));
+  }
+  made->meta = node.meta;
+  made->meta.val = old->meta.val;
+  return made;
+}
+
+bool is_whole_slice(const Node& node) {
+  if (!node.is(kSlice) || !node.kwargs().empty()) return false;
+  const std::optional<int64_t> start = node.arg(2).is_none() ? 0 : node.arg(2).integer();
+  const std::optional<int64_t> end = node.arg(3).is_none() ? INT64_MAX : node.arg(3).integer();
+  const std::optional<int64_t> step = node.arg(4).is_none() ? 1 : node.arg(4).integer();
+  return start == 0 && end == INT64_MAX && step == 1;
+}
+
+void drop_views_of_all(Program& program) {
+  for (Node* node : program.graph->nodes()) {
+    const bool is_same = is_whole_slice(*node) || node->is("torch.ops.aten.alias.default");
+    Node* x = is_same ? node->arg(0).node() : nullptr;
+    if (x == nullptr || buffer_behind(x) == nullptr) continue;
+    node->replace_all_uses_with(x);
+    program.graph->erase(node);
+  }
+}
+
+// Gives the mutation's operator the form that writes into the buffer, if there is one.
+bool write_into(Program& program, Node& node, Node& buffer) {
+  if (node.is(kSliceScatter) && node.kwargs().empty()) {
+    const auto point = program.graph->insert_before(&node);
+    std::vector<Argument> part{&buffer};
+    for (size_t i = 2; i < node.args().size(); ++i) part.push_back(node.arg(i));
+    Node* slice = program.graph->call(std::string(kSlice), std::move(part));
+    program.graph->call(std::string(kCopyTo), {slice, node.arg(1)});
+    node.replace_all_uses_with(&buffer);
+    program.graph->erase(&node);
+    return true;
+  }
+  const OpDef* op = op_of(node);
+  if (op == nullptr || op->in_place == nullptr || op->is_in_place()) return false;
+  node.set_target(op->in_place->target);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::string> written_buffers(const Program& program) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const BufferMutation& mutation : program.buffer_mutations) add(mutation.buffer);
+  for (const Write& write : writes_of(program)) add(write.buffer);
+  return names;
+}
+
+void make_functional(Program& program) {
+  if (writes_of(program).empty()) return;
+  drop_views_of_all(program);
+  const std::vector<Write> writes = writes_of(program);
+  const Places places = places_of(*program.graph);
+  for (const Write& write : writes) {
+    const auto is_mutated = [&](const BufferMutation& one) { return one.buffer == write.buffer; };
+    if (!can_be_functional(write) || has_stale_view(program, write, places) ||
+        std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_mutated))
+      return;
+  }
+  std::map<std::string, Node*> values;  // of the buffers that have been written
+  size_t next = 0;
+  for (Node* node : program.graph->nodes()) {
+    for (Node* input : node->input_nodes()) {
+      const auto value = input->op() == Node::Op::kGetAttr ? values.find(input->target()) : values.end();
+      if (value != values.end()) node->replace_input_with(input, value->second);
+    }
+    if (next == writes.size() || node != writes[next].node) continue;
+    const Write& write = writes[next++];
+    Node* old = write.part == nullptr ? node->arg(0).node() : write.part->arg(0).node();
+    Node* made = values[write.buffer] = functional_form(*program.graph, write, old);
+    node->replace_all_uses_with(made);
+    program.graph->erase(node);
+  }
+  for (const auto& [buffer, node] : values) program.buffer_mutations.push_back({node->name(), buffer});
+}
+
+void make_outputs_of_mutations(Program& program) {
+  if (program.buffer_mutations.empty()) return;
+  Node* output = program.graph->output_node();
+  Argument::List results = output->arg(0).list();
+  for (const BufferMutation& mutation : program.buffer_mutations)
+    results.emplace_back(program.graph->find(mutation.node));
+  output->set_args({Argument(std::move(results))});
+}
+
+void end_as_outputs(Program& program) {
+  if (program.buffer_mutations.empty()) return;
+  Node* output = program.graph->output_node();
+  Argument::List results = output->arg(0).list();
+  const size_t first = results.size() - program.buffer_mutations.size();
+  for (size_t i = 0; i < program.buffer_mutations.size(); ++i)
+    program.buffer_mutations[i].node = results[first + i].node()->name();
+  results.resize(first);
+  output->set_args({Argument(std::move(results))});
+}
+
+void write_in_place(Program& program) {
+  const std::vector<BufferMutation> mutations = std::exchange(program.buffer_mutations, {});
+  const auto times = [&](const std::string& node) {
+    return std::count_if(mutations.begin(), mutations.end(), [&](const auto& one) { return one.node == node; });
+  };
+  for (const BufferMutation& mutation : mutations) {
+    const Places places = places_of(*program.graph);
+    Node* node = program.graph->find(mutation.node);
+    Node* buffer = node == nullptr ? nullptr : node->arg(0).node();
+    bool fits = buffer != nullptr && buffer->op() == Node::Op::kGetAttr && buffer->target() == mutation.buffer &&
+                times(mutation.node) == 1 && last_read(*node, places, nullptr) < places.size();
+    for (const Node* other : program.graph->nodes())
+      if (fits && other->op() == Node::Op::kGetAttr && other->target() == mutation.buffer)
+        fits = last_read(*other, places, node) < places.at(node);
+    if (!fits || !write_into(program, *node, *buffer)) program.buffer_mutations.push_back(mutation);
+  }
+}
+
+}  // namespace qdq
