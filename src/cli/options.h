@@ -32,5 +32,7 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
 void add_fix_option(CLI::App& verb, OnnxFixed& fixed);
 void add_session_options(CLI::App& verb, SessionOptions& options);
 void add_json_flag(CLI::App& verb, bool& json);
+// Those of a decoder that generates, which the options of a run over samples do not go with.
+void add_generate_options(CLI::App& verb, RunOptions& options, const std::vector<CLI::Option*>& of_samples);
 
 }  // namespace qdq

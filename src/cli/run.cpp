@@ -150,17 +150,25 @@ void check_preprocess(const DataOptions& options, std::initializer_list<std::str
        names.empty() ? "no samples are given" : names + " holds statistics", "; leave it out");
 }
 
-Session open_session(const Program& program, const SessionOptions& options, Host& host) {
+LowerOptions lower_options(const SessionOptions& options) {
   LowerOptions lowering;
   if (!options.backend.empty()) lowering.backends = {options.backend};
   lowering.fuse = !options.node_by_node;
   lowering.bf16 = options.bf16;
-  Session session = lower(program, lowering);
+  return lowering;
+}
+
+Session open_session(const Program& program, const SessionOptions& options, Host& host) {
+  Session session = lower(program, lower_options(options));
   for (const std::string& warning : session.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   return session;
 }
 
 void run(const RunOptions& options, Host& host) {
+  if (options.generate > 0) return generate(options, host);
+  QDQ_CHECK(!options.inputs.empty(), kInvalidArgument, "there is nothing to run ", options.model,
+            " on: give --inputs, or of a decoder --generate and --prompt");
+  QDQ_CHECK(!options.output.empty(), kInvalidArgument, "give -o, the file for the outputs (.npz)");
   check_outputs({{"-o", options.output, {".npz"}}}, {options.model, options.inputs, options.data_options.preprocess},
                 host);
   check_preprocess(options.data_options, {options.inputs});
@@ -261,12 +269,13 @@ void add_run(CommandLine& line) {
   const auto options = std::make_shared<RunOptions>();
   CLI::App* verb = line.verb("run", "run a model", [options](Host& host) { run(*options, host); });
   verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx)")->required();
-  verb->add_option("--inputs", options->inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
-      ->required()
-      ->type_name("IN");
-  verb->add_option("-o,--output", options->output, "where to write output_0, output_1, ... (.npz)")
-      ->required()
-      ->type_name("OUT.npz");
+  CLI::Option* inputs =
+      verb->add_option("--inputs", options->inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
+          ->type_name("IN");
+  CLI::Option* output =
+      verb->add_option("-o,--output", options->output, "where to write output_0, output_1, ... (.npz)")
+          ->type_name("OUT.npz");
+  add_generate_options(*verb, *options, {inputs, output});
   add_json_flag(*verb, options->json);
   add_session_options(*verb, options->session);
   add_data_options(*verb, options->data_options);

@@ -10,6 +10,7 @@
 #include "data/data.h"
 #include "format/json_fwd.h"
 #include "io/onnx.h"
+#include "lower/decoder.h"
 #include "lower/lower.h"
 #include "profile/runtime_profile.h"
 #include "quant/quantizer.h"
@@ -150,6 +151,7 @@ struct SessionOptions {
   bool node_by_node = false;  // no fused steps
   bool bf16 = false;          // floats in bfloat16
 };
+LowerOptions lower_options(const SessionOptions& options);
 // lower(), with its warnings on the standard error output.
 Session open_session(const Program& program, const SessionOptions& options, Host& host);
 
@@ -158,9 +160,15 @@ struct RunOptions {
   DataOptions data_options;
   SessionOptions session;
   bool json = false;
+  int64_t generate = 0;  // tokens to make; 0: the model runs on `inputs`
+  std::string prompt;    // ids ("1,2,3") or a file with them; what follows is for generating alone
+  Sampling sampling;
+  std::vector<int64_t> stop;  // tokens behind which nothing follows
 };
 // Runs a model and writes output_0, output_1, ...; batches are joined along the first axis.
 void run(const RunOptions& options, Host& host);
+// Prints the ids of the tokens that follow the prompt, as they are made.
+void generate(const RunOptions& options, Host& host);
 
 struct EvaluateOptions {
   std::vector<std::string> models;

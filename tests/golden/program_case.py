@@ -29,10 +29,13 @@ def forget_traces(graph):
 
 
 def add(name, module, runs, dynamic_shapes=None, decomposed=False):
-    """A program: what export makes of the module for the first run, and the outputs of all runs."""
+    """A program: what export makes of the module for the first run, and the outputs of all runs, one after the other.
+
+    `decomposed` is True for PyTorch's decompositions, or a table of them; an empty one makes the program functional.
+    """
     ep = torch.export.export(module.eval(), runs[0], dynamic_shapes=dynamic_shapes)
-    if decomposed:
-        ep = ep.run_decompositions()
+    if decomposed is not False:
+        ep = ep.run_decompositions(None if decomposed is True else decomposed)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / f"{name}.pt2"
         torch.export.save(ep, path)
