@@ -11,6 +11,7 @@
 #include "report/graph_report.h"
 #include "format/json.h"
 #include "io/pt2.h"
+#include "lower/decoder.h"
 #include "lower/lower.h"
 #include "op/custom.h"
 #include "source.h"
@@ -197,14 +198,49 @@ val describe_program(int program) {
   return guard([&] { return format::print_json(program_report(held<const Program>(program, "a program"))); });
 }
 
+LowerOptions lower_options(const std::string& backend, bool bf16, bool fuse) {
+  LowerOptions options;
+  if (!backend.empty()) options.backends = {backend};
+  options.bf16 = bf16;
+  options.fuse = fuse;
+  return options;
+}
+
 val lower_program(int program, const std::string& backend, bool bf16, bool fuse) {
+  return guard(
+      [&] { return keep(lower(held<const Program>(program, "a program"), lower_options(backend, bf16, fuse))); });
+}
+
+val reset_session(int session) {
   return guard([&] {
-    LowerOptions options;
-    if (!backend.empty()) options.backends = {backend};
-    options.bf16 = bf16;
-    options.fuse = fuse;
-    return keep(lower(held<const Program>(program, "a program"), options));
+    held<Session>(session, "a session").reset();
+    return val::null();
   });
+}
+
+val lower_decoder(int program, const std::string& backend, bool bf16, bool fuse) {
+  return guard(
+      [&] { return keep(Decoder(held<const Program>(program, "a program"), lower_options(backend, bf16, fuse))); });
+}
+
+// 0: not known.
+val capacity_of_decoder(int decoder) {
+  return guard([&] { return static_cast<double>(held<const Decoder>(decoder, "a decoder").capacity().value_or(0)); });
+}
+
+val start_decoder(int decoder, const val& prompt, double most, double temperature, double top_k, double seed) {
+  return guard([&] {
+    std::vector<int64_t> ids;
+    for (const double id : emscripten::vecFromJSArray<double>(prompt)) ids.push_back(static_cast<int64_t>(id));
+    held<Decoder>(decoder, "a decoder")
+        .start(ids, static_cast<int64_t>(most),
+               {temperature, static_cast<int64_t>(top_k), static_cast<uint64_t>(seed)});
+    return val::null();
+  });
+}
+
+val next_token(int decoder) {
+  return guard([&] { return static_cast<double>(held<Decoder>(decoder, "a decoder").next()); });
 }
 
 val run_session(int session, const val& inputs) {
@@ -324,6 +360,11 @@ EMSCRIPTEN_BINDINGS(qdq_run) {
   emscripten::function("describeProgram", &describe_program);
   emscripten::function("lower", &lower_program);
   emscripten::function("runSession", &run_session);
+  emscripten::function("resetSession", &reset_session);
+  emscripten::function("lowerDecoder", &lower_decoder);
+  emscripten::function("capacityOfDecoder", &capacity_of_decoder);
+  emscripten::function("startDecoder", &start_decoder);
+  emscripten::function("nextToken", &next_token);
   emscripten::function("dispose", &dispose);
   emscripten::function("registerOperator", &register_custom);
   emscripten::function("setThreads", &set_threads);

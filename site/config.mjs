@@ -16,6 +16,7 @@ export const groups = [
       item("Run in ONNX Runtime Web", "/how-to/onnx-runtime-web"),
       item("Use it with transformers.js", "/how-to/transformers-js"),
       item("Hand a model to ExecuTorch", "/how-to/executorch"),
+      item("Generate tokens with a decoder", "/how-to/generate"),
       item("Recover accuracy", "/how-to/recover-accuracy"),
       item("When int8 is not faster", "/how-to/when-int8-is-not-faster"),
       item("Write your own quantizer", "/quantizers"),

@@ -1,5 +1,5 @@
-// Runs examples/pipeline and examples/service as their READMEs say, and reads examples/github_action: the current
-// folder has the packed tarball, Fastify and yaml installed. node examples_npm.mjs CHECKOUT
+// Runs examples/pipeline, examples/decoder and examples/service as their READMEs say, and reads examples/github_action:
+// the current folder has the packed tarball, Fastify and yaml installed. node examples_npm.mjs CHECKOUT
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -26,6 +26,14 @@ match(said, /^shapes\.pt2: 1104702 -> 2\d{5} bytes, top-1 \d+\.\d -> \d+\.\d %$/
 match(said, /^broken\.onnx: .*neither a \.pt2 file/m);
 match(readFileSync("out/shapes.report.html", "utf8"), /Quantization of/);
 ok(!pipeline().includes("shapes.pt2"));
+
+// The decoder streams what PyTorch generates.
+copyFileSync(path.join(checkout, "examples/decoder/generate.mjs"), "generate.mjs");
+const decoder = path.join(checkout, "examples/decoder/decoder.pt2");
+const streamed = execFileSync(process.execPath, ["generate.mjs", decoder, "5,9,33,2", "16"], {
+  stdio: ["ignore", "pipe", "ignore"],
+}).toString();
+strictEqual(streamed, "8 41 63 36 58 16 31 46 20 25 63 36 58 16 31 46\n");
 
 // The service runs and quantizes, goes on answering meanwhile, and refuses what is more than it can do.
 copyFileSync(path.join(checkout, "examples/service/service.mjs"), "service.mjs");

@@ -148,6 +148,8 @@ export type {
   RemedyResult,
   Sensitivity,
 } from "./recover.js";
+export { Decoder, lowerDecoder } from "./decoder.js";
+export type { GenerateOptions } from "./decoder.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions, Placement } from "./session.js";
 export { PreparedQat, Trainer, augment, moveExportedModelToEval, prepareQatPt2e } from "./train.js";

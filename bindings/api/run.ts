@@ -23,6 +23,8 @@ export type { Capabilities, Configuration } from "./configuration.js";
 export type { CustomOperator, OperatorArgument, TensorSignature } from "./operator.js";
 export { Program } from "./program.js";
 export type { ByteSource, ModelSource } from "./source.js";
+export { Decoder, lowerDecoder } from "./decoder.js";
+export type { GenerateOptions } from "./decoder.js";
 export { Session, lower } from "./session.js";
 export type { LowerOptions } from "./session.js";
 export { tensor } from "./tensor.js";

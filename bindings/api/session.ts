@@ -8,7 +8,10 @@ import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawModule } from "../wasm/qdq.js";
 
-/** A program made ready to run. */
+/**
+ * A program made ready to run. It owns the state of a program that writes to its buffers, as the cache of a decoder: a
+ * run begins with what the last one left. Other sessions, and the program itself, never change.
+ */
 export class Session extends Handle {
   /**
    * Runs the program on one batch: its inputs in their order, of the dtypes and shapes of info().inputs. Returns the
@@ -16,6 +19,11 @@ export class Session extends Handle {
    */
   run(inputs: readonly Tensor[]): Tensor[] {
     return unwrap(this.loader.loaded().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
+  }
+
+  /** Gives the buffers that runs write to the values that they have in the program. */
+  reset(): void {
+    unwrap(this.loader.loaded().resetSession(this.handle));
   }
 
   /**

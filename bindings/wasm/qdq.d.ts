@@ -97,6 +97,18 @@ export interface RawRunner {
   describeProgram(program: number): Answer<string>;
   lower(program: number, backend: string, bf16: boolean, fuse: boolean): Answer<number>;
   runSession(session: number, inputs: RawTensor[]): Answer<RawTensor[]>;
+  resetSession(session: number): Answer<null>;
+  lowerDecoder(program: number, backend: string, bf16: boolean, fuse: boolean): Answer<number>;
+  capacityOfDecoder(decoder: number): Answer<number>; // 0: not known
+  startDecoder(
+    decoder: number,
+    prompt: readonly number[],
+    most: number,
+    temperature: number,
+    topK: number,
+    seed: number,
+  ): Answer<null>;
+  nextToken(decoder: number): Answer<number>;
   registerOperator(schema: string, callbacks: RawOperator): Answer<null>;
   dispose(handle: number): void;
   setThreads(count: number): Answer<null>;

@@ -27,6 +27,7 @@ function workFolder() {
   fs.rmSync(path.join(work, "images/labels.csv"), { force: true });
   fs.cpSync(path.join(folder, "preprocess.json"), path.join(work, "preprocess.json"));
   fs.cpSync(modelPath, path.join(work, "model.pt2"));
+  fs.cpSync(path.join(root, "examples/decoder/decoder.pt2"), path.join(work, "decoder.pt2"));
   return work;
 }
 

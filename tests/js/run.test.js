@@ -31,6 +31,7 @@ test("computes and says what qdq does, of quantized programs and of float ones",
 test("has nothing that quantizes", () => {
   expect(Object.keys(run).sort()).toEqual(
     [
+      "Decoder",
       "Program",
       "QdqError",
       "Session",
@@ -38,6 +39,7 @@ test("has nothing that quantizes", () => {
       "configure",
       "loadPt2",
       "lower",
+      "lowerDecoder",
       "registerOperator",
       "tensor",
     ].sort(),
