@@ -54,6 +54,7 @@ export const groups = [
       item("A C++ program", "/examples/cpp"),
       item("A folder that quantizes what is put in", "/examples/pipeline"),
       item("A web service", "/examples/service"),
+      item("A decoder that generates", "/examples/decoder"),
       item("A page of one's own", "/examples/vite_page"),
       item("Quantizing on every push", "/examples/github_action"),
       item("A backend's quantizer", "/examples/backend_quantizer"),
