@@ -343,13 +343,7 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
       ->type_name("FILE.json");
 }
 
-}  // namespace
-
-void quantize(const QuantizeOptions& options, Host& host) {
-  if (wants_folder(options)) return quantize_folder(options, host);
-  const double began = host.now_seconds();
-  OnnxOptions onnx = options.onnx;
-  const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
+void check_files(const QuantizeOptions& options, Host& host) {
   check_outputs({{"-o", options.output, kModelEndings},
                  {"--observers", options.observers, {".json"}},
                  {"--search", options.search, {".json"}},
@@ -358,6 +352,16 @@ void quantize(const QuantizeOptions& options, Host& host) {
                  options.data_options.preprocess},
                 host);
   check_preprocess(options.data_options, {options.data, options.test});
+}
+
+}  // namespace
+
+void quantize(const QuantizeOptions& options, Host& host) {
+  if (wants_folder(options)) return quantize_folder(options, host);
+  const double began = host.now_seconds();
+  OnnxOptions onnx = options.onnx;
+  const RuntimeProfile* profile = apply_profile(options.quantizer, options.output, onnx);
+  check_files(options, host);
   Model model = open_float(options, host);
   Calibration calibration = open_statistics(options, host);
   const format::Json recipe = read_recipe(options.quantizer, host);
