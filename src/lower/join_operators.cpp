@@ -13,10 +13,10 @@ namespace {
 constexpr std::string_view kLarger = "torch.ops.aten.maximum.default", kLeakyRelu = "torch.ops.aten.leaky_relu.default",
                            kClampMin = "torch.ops.aten.clamp_min.default";
 
-// One that rounds on the way is left to fusion.
-void join_layer_norm(Program& program, Node& division) {
+// Whether the division is in a layer norm; one that rounds on the way is left to fusion.
+bool join_layer_norm(Program& program, Node& division) {
   const std::optional<LayerNormPattern> found = layer_norm_around(program, division);
-  if (!found || found->roundings.any()) return;
+  if (!found || found->roundings.any()) return found.has_value();
   const auto argument = [](Node* node) { return node == nullptr ? Argument() : Argument(node); };
   const auto point = program.graph->insert_before(found->last);
   Node* whole = program.graph->call(
@@ -24,6 +24,7 @@ void join_layer_norm(Program& program, Node& division) {
       {found->x, Argument::List{found->columns}, argument(found->gamma), argument(found->beta), found->epsilon}, {});
   whole->meta = found->last->meta;
   found->last->replace_all_uses_with(whole);
+  return true;
 }
 
 void join_rms_norm(Program& program, Node& node) {
@@ -110,7 +111,8 @@ void join_operators(Program& program) {
   if (!fusion_obstacle(*program.graph).empty()) return;
   join_decoder_operators(program);
   for (Node* node : program.graph->nodes()) {
-    if (node->is(op::kDiv)) join_layer_norm(program, *node);
+    // What a layer norm divides has no mean, so that a norm by the mean square would be found in it, too.
+    if (node->is(op::kDiv) && join_layer_norm(program, *node)) continue;
     if (node->is(op::kDiv) || node->is(op::kMul)) join_rms_norm(program, *node);
     else if (node->is(kLarger)) join_larger(program, *node);
     else if (node->is(kPrelu)) join_prelu(program, *node);
