@@ -154,9 +154,9 @@ const preprocessPath = "preprocess.json";
 const classesPath = "classes.txt";
 
 /**
- * Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp, and those in .tar files; `preprocess`
- * says how they become inputs), as the command line's --calibrate does. Throws QdqError{InvalidArgument} if they do not
- * fit the program's inputs.
+ * Opens the one .npz or .npy among the files, or all images (.jpg, .png, .bmp; where there are none, those in .tar
+ * files; `preprocess` says how they become inputs), as the command line's --calibrate does. Throws
+ * QdqError{InvalidArgument} if they do not fit the program's inputs.
  */
 export function openData(program: Program, files: Files, settings: DataSettings = {}): Data {
   if (typeof files?.keys !== "function" || typeof files.get !== "function") {
