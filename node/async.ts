@@ -1,8 +1,9 @@
 // `qdq/async` in Node: models run and are quantized in worker threads.
 import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
-import { openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
+import { openDecoderIn, openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
 import type {
+  AsyncDecoder,
   AsyncModel,
   AsyncQuantizeOptions,
   AsyncSession,
@@ -11,8 +12,9 @@ import type {
 } from "../bindings/api/async.js";
 import { wasmUrl } from "../bindings/wasm/qdq.js";
 
-export { AsyncSession } from "../bindings/api/async.js";
+export { AsyncDecoder, AsyncSession } from "../bindings/api/async.js";
 export type { Abortable, AsyncModel, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
+export type { GenerateOptions } from "../bindings/api/decoder.js";
 export { QdqError } from "../bindings/api/error.js";
 export type { ErrorCode } from "../bindings/api/error.js";
 export { tensor } from "../bindings/api/tensor.js";
@@ -45,6 +47,13 @@ const start: StartAsyncWorker = (onMessage, onError) => {
  */
 export const openSession = (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncSession> =>
   openSessionIn(start, model, options);
+
+/**
+ * Opens a decoder, .pt2 or .onnx, in a worker that generates tokens while this thread goes on. An abort ends the
+ * opening. dispose() ends the worker. Throws what loadPt2 and lowerDecoder throw.
+ */
+export const openDecoder = (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncDecoder> =>
+  openDecoderIn(start, model, options);
 
 /**
  * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,

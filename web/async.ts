@@ -1,6 +1,7 @@
 // `qdq/async` in browsers: models run and are quantized in a worker.
-import { openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
+import { openDecoderIn, openSessionIn, quantizeModelIn } from "../bindings/api/async.js";
 import type {
+  AsyncDecoder,
   AsyncModel,
   AsyncQuantizeOptions,
   AsyncSession,
@@ -11,8 +12,9 @@ import type {
 import { QdqError } from "../bindings/api/error.js";
 import { wasmUrl } from "../bindings/wasm/qdq.js";
 
-export { AsyncSession } from "../bindings/api/async.js";
+export { AsyncDecoder, AsyncSession } from "../bindings/api/async.js";
 export type { Abortable, AsyncModel, AsyncQuantizeOptions, AsyncSessionOptions } from "../bindings/api/async.js";
+export type { GenerateOptions } from "../bindings/api/decoder.js";
 export { QdqError } from "../bindings/api/error.js";
 export type { ErrorCode } from "../bindings/api/error.js";
 export { tensor } from "../bindings/api/tensor.js";
@@ -60,6 +62,13 @@ function withOneThread<T extends { threads?: number }>(options: T): T {
  */
 export const openSession = async (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncSession> =>
   openSessionIn(start, model, withOneThread(options));
+
+/**
+ * Opens a decoder, .pt2 or .onnx, in a worker that generates tokens while this thread goes on. An abort ends the
+ * opening. dispose() ends the worker. Throws what loadPt2 and lowerDecoder throw.
+ */
+export const openDecoder = async (model: AsyncModel, options: AsyncSessionOptions = {}): Promise<AsyncDecoder> =>
+  openDecoderIn(start, model, withOneThread(options));
 
 /**
  * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,

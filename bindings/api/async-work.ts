@@ -1,6 +1,8 @@
 // What the worker of the asynchronous door does.
 import type { AsyncModel, FromAsyncWorker, ToAsyncWorker } from "./async.js";
 import type { Configuration } from "./configuration.js";
+import type { Decoder, GenerateOptions } from "./decoder.js";
+import { lowerDecoder } from "./decoder.js";
 import { QdqError } from "./error.js";
 import { loadPt2, saveOnnx, savePt2 } from "./file.js";
 import { configure } from "./module.js";
@@ -12,6 +14,8 @@ import { lower } from "./session.js";
 import type { Tensor } from "./tensor.js";
 
 let session: Session | undefined;
+let decoder: Decoder | undefined;
+let tokens: AsyncGenerator<number, void, undefined> | undefined;
 let prepared: Prepared | undefined;
 let firstBatch: readonly Tensor[] | undefined;
 
@@ -26,6 +30,18 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     return { inputs: names(inputs), outputs: names(outputs) };
   },
   run: (inputs: readonly Tensor[]) => session!.run(inputs),
+  async openDecoder(model: AsyncModel, options: LowerOptions, settings: Configuration) {
+    configure(settings);
+    const program = await loadPt2(model);
+    decoder = lowerDecoder(program, options);
+    program.dispose();
+    return decoder.capacity;
+  },
+  async firstToken(prompt: readonly number[], options: GenerateOptions) {
+    tokens = decoder!.generate(prompt, options);
+    return await tokens.next();
+  },
+  nextToken: () => tokens!.next(),
   async prepare(model: AsyncModel, recipe: Recipe, settings: Configuration) {
     configure(settings);
     const program = await loadPt2(model);

@@ -1,5 +1,6 @@
 // The asynchronous door: models run and are quantized in a worker, so that whoever asks goes on with other work.
 import type { Configuration } from "./configuration.js";
+import type { GenerateOptions } from "./decoder.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
 import { checkOptions } from "./options.js";
@@ -37,7 +38,7 @@ export interface Abortable {
 /** A model that goes to a worker: its bytes are copied, a Blob is not. */
 export type AsyncModel = Uint8Array | ArrayBuffer | Blob;
 
-/** The options of openSession. */
+/** The options of openSession and openDecoder. */
 export interface AsyncSessionOptions extends LowerOptions, Abortable {
   /** Threads of the session, in Node; default one. */
   threads?: number;
@@ -173,31 +174,114 @@ export class AsyncSession {
   }
 }
 
+// What `work` gives, or the signal's reason as soon as it is aborted; the worker goes on with what it does.
+async function unlessAborted<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+  if (!signal) return work();
+  signal.throwIfAborted();
+  let stop = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    return await Promise.race([work(), aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}
+
+/** A decoder that generates in a worker of its own. */
+export class AsyncDecoder {
+  /** How many tokens the cache holds, the prompt's among them; undefined where it grows, or where that is not known. */
+  readonly capacity: number | undefined;
+  readonly #remote: Remote;
+  #latest = 0;
+
+  /** @internal */
+  constructor(remote: Remote, capacity: number | undefined) {
+    this.#remote = remote;
+    this.capacity = capacity;
+  }
+
+  /**
+   * The ids of the tokens that follow the prompt's, one after the other as the worker makes them: those of
+   * Decoder.generate(), with its options and errors. Every call begins anew, and ends those before it. An abort ends
+   * the loop at once, though the worker is in the midst of a token; the decoder stays usable.
+   */
+  async *generate(prompt: readonly number[], options: GenerateOptions): AsyncGenerator<number, void, undefined> {
+    checkOptions("generate", options, ["maxTokens", "temperature", "topK", "seed", "stop", "signal"]);
+    const { signal, ...rest } = options;
+    this.#latest += 1;
+    const mine = this.#latest;
+    type Step = IteratorResult<number, void>;
+    let step = await unlessAborted(signal, () => this.#remote.call<Step>("firstToken", Array.from(prompt), rest));
+    while (!step.done) {
+      yield step.value;
+      if (mine !== this.#latest)
+        throw new QdqError("InvalidArgument", "generate() of this decoder was called again, which ends this loop");
+      step = await unlessAborted(signal, () => this.#remote.call<Step>("nextToken"));
+    }
+  }
+
+  /** Ends the worker; loops that wait are rejected with QdqError{Cancelled}. */
+  dispose(): void {
+    this.#remote.end(new QdqError("Cancelled", "the decoder has been disposed of"));
+  }
+}
+
 // What is left out keeps its default.
 const settingsOf = (threads: number | undefined, maxMemory: number | undefined): Configuration => ({
   ...(threads !== undefined && { threads }),
   ...(maxMemory !== undefined && { maxMemory }),
 });
 
-/** @internal */
-export async function openSessionIn(
+// Opens a model in a worker by one of its methods, and makes of the answer what stands for it here.
+async function openIn<Answer, Opened>(
   start: StartAsyncWorker,
+  door: { name: string; method: string },
   model: AsyncModel,
   options: AsyncSessionOptions,
-): Promise<AsyncSession> {
-  checkOptions("openSession", options, ["signal", "threads", "maxMemory", "backend", "bf16", "fuse"]);
+  made: (remote: Remote, answer: Answer) => Opened,
+): Promise<Opened> {
+  checkOptions(door.name, options, ["signal", "threads", "maxMemory", "backend", "bf16", "fuse"]);
   const { signal, threads, maxMemory, ...lowering } = options;
   const remote = new Remote(start);
   try {
-    const names = await remote.until(signal, () =>
-      remote.call<{ inputs: string[]; outputs: string[] }>("open", model, lowering, settingsOf(threads, maxMemory)),
-    );
-    return new AsyncSession(remote, names);
+    const settings = settingsOf(threads, maxMemory);
+    return made(remote, await remote.until(signal, () => remote.call<Answer>(door.method, model, lowering, settings)));
   } catch (error) {
     remote.end(error);
     throw error;
   }
 }
+
+/** @internal */
+export const openSessionIn = (
+  start: StartAsyncWorker,
+  model: AsyncModel,
+  options: AsyncSessionOptions,
+): Promise<AsyncSession> =>
+  openIn<{ inputs: string[]; outputs: string[] }, AsyncSession>(
+    start,
+    { name: "openSession", method: "open" },
+    model,
+    options,
+    (remote, names) => new AsyncSession(remote, names),
+  );
+
+/** @internal */
+export const openDecoderIn = (
+  start: StartAsyncWorker,
+  model: AsyncModel,
+  options: AsyncSessionOptions,
+): Promise<AsyncDecoder> =>
+  openIn<number | undefined, AsyncDecoder>(
+    start,
+    { name: "openDecoder", method: "openDecoder" },
+    model,
+    options,
+    (remote, capacity) => new AsyncDecoder(remote, capacity),
+  );
 
 /** @internal */
 export async function quantizeModelIn(

@@ -1,5 +1,6 @@
 // The asynchronous door: a worker works while this thread goes on, and ends when it is told to.
 const { execFile } = require("node:child_process");
+const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const { promisify } = require("node:util");
 const door = require("../../dist/cjs/node/async.js");
@@ -118,4 +119,37 @@ test("an ES module uses it too, and its process ends with an open session", asyn
     timeout: 30000,
   });
   expect(stdout).toBe("1,16\n");
+});
+
+test("a decoder gives the tokens of generate(), and an abort ends its loop alone", async () => {
+  const file = () => readFileSync(path.join(__dirname, "../../examples/decoder/decoder.pt2"));
+  const decoder = await door.openDecoder(file());
+  expect(decoder.capacity).toBe(24);
+  const all = async (options, ids = [5, 9, 33, 2]) => {
+    const out = [];
+    for await (const token of decoder.generate(ids, options)) out.push(token);
+    return out;
+  };
+  expect(await all({ maxTokens: 6 })).toEqual([8, 41, 63, 36, 58, 16]);
+  expect(await all({ maxTokens: 8, temperature: 2, topK: 20, seed: 5 })).toEqual([36, 23, 28, 4, 20, 55, 37, 16]);
+  expect(await all({ maxTokens: 16, stop: [63] })).toEqual([8, 41, 63]);
+  const reason = new Error("enough");
+  await expect(all({ maxTokens: 4, signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  const controller = new AbortController();
+  const loop = decoder.generate([5], { maxTokens: 8, signal: controller.signal });
+  await loop.next();
+  const next = loop.next();
+  controller.abort(reason);
+  await expect(next).rejects.toBe(reason);
+  const first = decoder.generate([5], { maxTokens: 8 });
+  await first.next();
+  expect(await all({ maxTokens: 2 })).toEqual([8, 41]);
+  await expect(first.next()).rejects.toThrow("generate() of this decoder was called again");
+  await expect(all({ maxTokens: 30 })).rejects.toThrow("do not fit into the decoder's cache of 24 places");
+  await expect(all({ maxTokens: 2 }, [0.5])).rejects.toThrow("the prompt has 0.5");
+  await expect(all({ maxTokens: 2, topk: 3 })).rejects.toThrow("did you mean topK?");
+  await expect(door.openDecoder(model())).rejects.toThrow("the model takes no token ids");
+  const waiting = decoder.generate([5], { maxTokens: 8 }).next();
+  decoder.dispose();
+  await expect(waiting).rejects.toMatchObject({ code: "Cancelled" });
 });
