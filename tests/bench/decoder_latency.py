@@ -1,7 +1,7 @@
 """Tokens per second of one thread: qdq on a .pt2 decoder beside ONNX Runtime on one of the same shape.
 
   python3 tests/bench/decoder_latency.py --qdq "COMMAND" --model DECODER.pt2 --shape small|qwen
-      [--tokens 300] [--prompt 16] [--rounds 7]
+      [--tokens 300] [--prompt 16] [--rounds 7] [--keep FOLDER]
 
 ONNX Runtime's decoder is made here, with random weights of 4 bits in blocks of 32: MatMulNBits (accuracy_level 0, float
 activations, and 4, int8 activations), GroupQueryAttention with rotary embedding and one buffer for past and present,
@@ -9,10 +9,12 @@ and SkipSimplifiedLayerNormalization, as onnxruntime-genai's builder writes them
 --weights-only --group-size 32 --weight-bits 4` makes of the exported decoder. The runtimes take turns; "COMMAND run
 DECODER.pt2 --generate N" is started anew in each round. Seconds are those of the processor, so that other work on the
 machine counts little: of qdq what N tokens take beyond what one takes, of ONNX Runtime what its runs take behind the
-first. A figure is the median of the rounds, with the least and the most.
+first. A figure is the median of the rounds, with the least and the most. --keep: where ONNX Runtime's files stay, for
+decoder_latency.mjs.
 """
 
 import argparse
+import contextlib
 import json
 import resource
 import shlex
@@ -147,6 +149,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--prompt", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--keep")
     args = parser.parse_args()
     prompt = list(range(1, args.prompt + 1))
 
@@ -161,7 +164,8 @@ def main():
     def qdq():
         return (args.tokens - 1) / (seconds(args.tokens) - seconds(1))
 
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = args.keep or stack.enter_context(tempfile.TemporaryDirectory())
         peers = {
             f"ONNX Runtime, accuracy_level {level}": OnnxRuntime(Path(folder), level, SHAPES[args.shape])
             for level in (0, 4)
