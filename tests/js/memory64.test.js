@@ -12,6 +12,9 @@ const { hasMemory64 } = require("../../dist/cjs/bindings/api/engine.js");
 const isPacked = fs.existsSync(path.join(root, "dist/qdq-memory64.wasm"));
 const missing = !hasMemory64() ? "this Node has no 64-bit memory" : isPacked ? "" : "the package has no such module";
 
+// Gigabytes are written, which takes a busy machine a while.
+jest.setTimeout(300000);
+
 let scratch;
 beforeAll(() => {
   scratch = fs.mkdtempSync(path.join(os.tmpdir(), "qdq-"));
@@ -20,7 +23,7 @@ afterAll(() => fs.rmSync(scratch, { recursive: true }));
 
 // What a script prints as JSON, in a process of its own.
 const answer = (script) =>
-  JSON.parse(execFileSync(process.execPath, ["-e", script], { cwd: root, encoding: "utf8", timeout: 60000 }));
+  JSON.parse(execFileSync(process.execPath, ["-e", script], { cwd: root, encoding: "utf8", timeout: 240000 }));
 
 // What configure() says, where the engine says of every module that it is valid, or not.
 const said = (entry, settings, valid) =>
