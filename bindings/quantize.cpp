@@ -304,7 +304,7 @@ val save_as_onnx(int program, const std::string& settings) {
     const format::Json json = format::parse_json(settings, "the options of saveOnnx");
     const format::Fields fields(json, "saveOnnx");
     OnnxOptions options;
-    options.opset = fields.optional<int64_t>("opset", options.opset);
+    if (fields.find("opset")) options.opset = fields.required<int64_t>("opset");
     options.signed_activations = fields.optional<bool>("signed_activations", false);
     options.unsigned_weights = fields.optional<bool>("unsigned_weights", false);
     options.float16 = fields.optional<bool>("float16", false);

@@ -63,7 +63,7 @@ export function savePt2(program: Program): Uint8Array {
 
 /** How an ONNX model is written. */
 export interface OnnxOptions {
-  /** 17 to 21; 17 by default. */
+  /** 17 to 21; by default 17 or the first one behind it that has all operators of the program. */
   opset?: number;
   /** int8 activations as they are; else as uint8 of the same numbers. */
   signedActivations?: boolean;

@@ -173,7 +173,9 @@ CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
 
 std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
   auto* opset =
-      verb.add_option("--onnx-opset", options.opset, "the opset of an .onnx file that is written, 17 (default) to 21")
+      verb.add_option(
+              "--onnx-opset", options.opset,
+              "the opset of an .onnx file that is written, 17 to 21 (default: the first that has all operators)")
           ->type_name("N");
   verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
   auto* are_signed =

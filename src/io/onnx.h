@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,7 +45,8 @@ bool looks_like_onnx(std::span<const std::byte> bytes);
 
 // How an ONNX model is written.
 struct OnnxOptions {
-  int64_t opset = 17;          // 17 to 21
+  // 17 to 21; if none is given, 17 or the first one behind it that has all operators of the program
+  std::optional<int64_t> opset = {};
   bool external_data = false;  // tensors in a file beside the model, where those of more than two gigabytes always are
   // int8 activations as they are; else as uint8 with zero points that are 128 more, which stand for the same numbers
   bool signed_activations = false;

@@ -324,11 +324,12 @@ Json recipe_of(const RuntimeProfile& profile, bool is_dynamic) {
 }
 
 Json onnx_report(const OnnxOptions& options) {
-  return format::json_object({{"opset", options.opset},
-                              {"signed_activations", options.signed_activations},
-                              {"unsigned_weights", options.unsigned_weights},
-                              {"float16", options.float16},
-                              {"bnb4", options.bnb4}});
+  Json out = format::json_object({{"signed_activations", options.signed_activations},
+                                  {"unsigned_weights", options.unsigned_weights},
+                                  {"float16", options.float16},
+                                  {"bnb4", options.bnb4}});
+  if (options.opset) out["opset"] = *options.opset;
+  return out;
 }
 
 Json profile_report(const RuntimeProfile& profile, bool is_dynamic) {

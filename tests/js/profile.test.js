@@ -11,7 +11,6 @@ test("profiles are data: a recipe, and how the file is written", async () => {
     expect(profile.name).toBe(name);
     expect(profile.file).toBe(name === "executorch" ? ".pt2" : ".onnx");
     expect(profile.onnx).toEqual({
-      opset: 17,
       signedActivations: name === "webnn",
       unsignedWeights: false,
       float16: false,

@@ -57,12 +57,16 @@ class OnnxAttributes {
 // A graph that is being written: that of the file, or one within another, which reads the values of those around it.
 class OnnxExport {
  public:
-  explicit OnnxExport(const OnnxOptions& options);
+  OnnxExport(const OnnxOptions& options, int64_t opset);
   explicit OnnxExport(OnnxExport& around);
   // The whole file.
   format::OnnxFile run(const Program& program);
 
-  int64_t opset() const { return file_->options.opset; }
+  int64_t opset() const { return file_->opset; }
+  // Whether the opset that is written is `version` or later. Where none was asked for, it is: the file is then written
+  // once more in that opset, `needed`.
+  bool reaches(int64_t version);
+  int64_t needed() const { return file_->needed; }
   const OnnxOptions& options() const { return file_->options; }
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
@@ -99,13 +103,14 @@ class OnnxExport {
   // What all graphs of a file share.
   struct File {
     OnnxOptions options;
+    int64_t opset = 0, needed = 0;
     std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;
     std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
   };
   static std::string unique(std::map<std::string, int64_t>& taken, const std::string& name);
-  format::OnnxValueInfo info_of(std::string name, const ValueMeta& value, bool is_inner) const;
+  format::OnnxValueInfo info_of(std::string name, const ValueMeta& value, bool is_inner);
   void keep_names(const Program& program);
   void write_call(const Node& node);
   void write_unknown(const Node& node);

@@ -142,13 +142,21 @@ void OnnxAttributes::add(const char* name, std::shared_ptr<const format::OnnxGra
   list.emplace_back(attribute_of(name, OnnxKind::kGraph)).graphs = {std::move(value)};
 }
 
-OnnxExport::OnnxExport(const OnnxOptions& options) : file_(std::make_shared<File>()) {
-  QDQ_CHECK(options.opset >= kFirstWritten && options.opset <= kLastWritten, kInvalidArgument,
-            "ONNX models are written in opset ", kFirstWritten, " to ", kLastWritten, ", found ", options.opset);
+OnnxExport::OnnxExport(const OnnxOptions& options, int64_t opset) : file_(std::make_shared<File>()) {
+  QDQ_CHECK(opset >= kFirstWritten && opset <= kLastWritten, kInvalidArgument, "ONNX models are written in opset ",
+            kFirstWritten, " to ", kLastWritten, ", found ", opset);
   file_->options = options;
+  file_->opset = file_->needed = opset;
 }
 OnnxExport::OnnxExport(OnnxExport& around) : file_(around.file_), written_(around.written_) {
   graph_.name = fresh("graph");
+}
+
+bool OnnxExport::reaches(int64_t version) {
+  if (opset() >= version) return true;
+  if (options().opset || version > kLastWritten) return false;
+  file_->needed = std::max(file_->needed, version);
+  return true;
 }
 
 std::string OnnxExport::unique(std::map<std::string, int64_t>& taken, const std::string& name) {
@@ -225,7 +233,7 @@ void OnnxExport::use_domain(const std::string& domain, int64_t version) {
 void OnnxExport::emit_many(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
                            std::vector<std::string> outputs, const std::string& name) {
   for (const auto& [known, version] : kNewOperators)
-    if (known == op && opset() < version)
+    if (known == op && !reaches(version))
       throw Error(ErrorCode::kUnsupported, concat(op, " before opset ", version, ", found ", opset()));
   format::OnnxNode& node = graph_.nodes.emplace_back();
   node.name = unique(file_->taken_by_nodes, name.empty() ? outputs[0] : name);
@@ -249,7 +257,7 @@ std::string OnnxExport::emit(const std::string& op, const OnnxNames& inputs, con
 }
 
 // Sizes that are open in a graph within another are left open: they need not be those of the graph around.
-format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& value, bool is_inner) const {
+format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& value, bool is_inner) {
   format::OnnxValueInfo out;
   out.name = std::move(name);
   if (std::holds_alternative<SymInt>(value.value)) {
@@ -258,7 +266,7 @@ format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& val
   }
   const TensorMeta* meta = value.tensor();
   if (meta == nullptr) return out;
-  QDQ_CHECK(!is_float8(meta->dtype) || opset() >= kFirstWithFloat8, kUnsupported, "ONNX has ", to_string(meta->dtype),
+  QDQ_CHECK(!is_float8(meta->dtype) || reaches(kFirstWithFloat8), kUnsupported, "ONNX has ", to_string(meta->dtype),
             ", the type of ", out.name, ", from opset ", kFirstWithFloat8, " on, found ", opset());
   QDQ_CHECK(!is_complex(meta->dtype), kUnsupported, "ONNX's operators take pairs in the place of complex numbers, and ",
             out.name, " is complex64; let the model take and give view_as_real of it");
@@ -361,7 +369,7 @@ void OnnxExport::write_unknown(const Node& node) {
       std::any_of(kwargs.begin(), kwargs.end(), [&](const auto& kwarg) { return moved(kwarg.first, kwarg.second); });
   if (!domain.empty()) {
     use_domain(domain, number);
-  } else if (!is_moved && !is_same_operator(op, number, opset())) {
+  } else if (!is_moved && !is_same_operator(op, number, opset()) && !(number > opset() && reaches(number))) {
     throw Error(ErrorCode::kUnsupported, concat(op, " of opset ", number, ", which is another operator in opset ",
                                                 opset(), " (node ", node.name(), ")"));
   }
@@ -668,7 +676,12 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
     if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);
   }
   if (options.float16) make_floats_half(complete);
-  return OnnxExport(options).run(complete);
+  for (int64_t opset = options.opset.value_or(kFirstWritten);;) {
+    OnnxExport exporter(options, opset);
+    format::OnnxFile file = exporter.run(complete);
+    if (exporter.needed() == opset) return file;
+    opset = exporter.needed();
+  }
 }
 
 }  // namespace

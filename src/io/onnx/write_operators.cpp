@@ -65,7 +65,7 @@ void compare(AtenCall& call) {
                                                                       {"lt", "Less"},    {"le", "LessOrEqual"},
                                                                       {"gt", "Greater"}, {"ge", "GreaterOrEqual"}};
   const DType dtype = call.common_dtype(0, 1);
-  if (dtype == DType::kString && call.file().opset() < 19)
+  if (dtype == DType::kString && !call.file().reaches(19))
     call.refuse("compares strings, which ONNX does since opset 19; write that one or a later one");
   std::vector<std::string> operands = {call.operand(0, dtype), call.operand(1, dtype)};
   const std::string name = base(call);
@@ -249,7 +249,7 @@ void cast(AtenCall& call) {
   const DType from = call.meta(0).dtype;
   if (dtype == from) return call.same_as(call.tensor(0));
   const bool has_float8 = is_float8(dtype) || is_float8(from);
-  if (has_float8 && call.file().opset() < kFirstWithFloat8)
+  if (has_float8 && !call.file().reaches(kFirstWithFloat8))
     call.refuse("casts ", to_string(from), " to ", to_string(dtype), ", which ONNX can from opset ", kFirstWithFloat8,
                 " on");
   const int64_t to = format::onnx_number(dtype);
@@ -427,7 +427,7 @@ void pad(AtenCall& call) {
   const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
   const char* known = find(kModes, mode);
   if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
-  if (mode == "circular" && call.file().opset() < 19) call.refuse("pads in a circle, which ONNX can from opset 19 on");
+  if (mode == "circular" && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
   const std::vector<int64_t> reversed = call.integers(1);
   const size_t rank = call.rank(0);
   std::vector<int64_t> pads(2 * rank, 0);

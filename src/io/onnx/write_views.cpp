@@ -144,7 +144,7 @@ void scatter(AtenCall& call) {
       call.refuse("joins values by ", wanted, call.flag(5) ? "" : " without those that were there",
                   ", which ONNX cannot");
     reduction = known->second;
-    if ((wanted == "amax" || wanted == "amin") && call.file().opset() < 18)
+    if ((wanted == "amax" || wanted == "amin") && !call.file().reaches(18))
       call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
   }
   std::string values;
@@ -224,7 +224,7 @@ void grid_sampler(AtenCall& call) {
                               *kModesSince20[] = {"linear", "nearest", "cubic"},
                               *kPaddings[] = {"zeros", "border", "reflection"};
   const int64_t mode = call.integer(2), padding = call.integer(3);
-  const bool is_new = call.file().opset() >= 20;
+  const bool is_new = call.file().opset() >= 20 || (call.rank(0) != 4 && call.file().reaches(20));
   if (mode < 0 || mode > 2 || padding < 0 || padding > 2) call.refuse("has a mode that ONNX does not have");
   if (call.rank(0) != 4 && !is_new) call.refuse("samples ", call.rank(0), " axes, which ONNX can from opset 20 on");
   call.finish("GridSample", {call.tensor(0), call.tensor(1)},

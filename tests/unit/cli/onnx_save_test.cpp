@@ -39,7 +39,9 @@ OnnxAttribute integer(const std::string& name, int64_t value) {
   return out;
 }
 
-format::OnnxValueInfo info(const std::string& name, DType dtype, std::vector<format::OnnxDimension> dims) {
+using OnnxDims = std::vector<format::OnnxDimension>;
+
+format::OnnxValueInfo info(const std::string& name, DType dtype, OnnxDims dims) {
   format::OnnxValueInfo out;
   out.name = name;
   out.dtype = dtype;
@@ -285,6 +287,28 @@ TEST(OnnxOpset, IsWhatIsAskedFor) {
   for (const int64_t opset : {16, 22}) EXPECT_THROW(save_onnx(program, {.opset = opset}), Error) << opset;
 }
 
+TEST(OnnxOpset, IsTheFirstThatHasAllOperatorsIfNoneIsAskedFor) {
+  format::OnnxFile file;
+  file.ir_version = 10;
+  file.opsets = {{"", 21}};
+  const OnnxDims dims = {{2, ""}, {3, ""}};
+  file.inputs = {info("x", DType::kS32, dims), info("s", DType::kString, {{1, ""}})};
+  file.nodes = {node_of("n", "Neg", {"x"}, {"y"})};
+  file.outputs = {info("y", DType::kS32, dims)};
+  EXPECT_EQ(saved(read(file)).opsets, (format::OnnxOpsets{{"", 17}}));
+  file.nodes.push_back(node_of("b", "BitwiseAnd", {"x", "y"}, {"z"}));
+  file.outputs.push_back(info("z", DType::kS32, dims));
+  EXPECT_EQ(saved(read(file)).opsets, (format::OnnxOpsets{{"", 18}}));
+  expect_error(ErrorCode::kUnsupported, "BitwiseAnd before opset 18, found 17",
+               [&] { save_onnx(read(file), {.opset = 17}); });
+  file.nodes.push_back(node_of("c", "StringConcat", {"s", "s"}, {"t"}));
+  file.outputs.push_back(info("t", DType::kString, {{1, ""}}));
+  const format::OnnxFile again = saved(read(file));
+  EXPECT_EQ(again.opsets, (format::OnnxOpsets{{"", 20}}));
+  EXPECT_EQ(again.nodes[1].op_type, "BitwiseAnd");
+  EXPECT_EQ(again.nodes[2].op_type, "StringConcat");
+}
+
 // Cast saturates unless it is told otherwise, PyTorch's conversion does not.
 // Two products of a byte and a weight that do not fit 16 bits.
 TEST(OnnxSaturation, IsWarnedOfUnlessTheRangeIsReduced) {
@@ -351,7 +375,8 @@ TEST(OnnxFloat8, IsWrittenFromOpset19On) {
     EXPECT_EQ(std::vector<int>(eight, eight + 3), (std::vector<int>{0x38, 0xFE, 0x19}));
     EXPECT_EQ(std::vector<int>(beyond, beyond + 3), (std::vector<int>{0x38, 0xFF, 0x19}));
   }
-  expect_error(ErrorCode::kUnsupported, "which ONNX can from opset 19 on", [&] { save_onnx(program); });
+  expect_error(ErrorCode::kUnsupported, "which ONNX can from opset 19 on", [&] { save_onnx(program, {.opset = 18}); });
+  EXPECT_EQ(saved(program).opsets, (format::OnnxOpsets{{"", 19}}));
   expect_error(ErrorCode::kUnsupported, "has no number for the dtype float8_e4m3fn", [&] { save_pt2(program); });
 }
 
