@@ -50,16 +50,19 @@ Value eval_erase(const Call<Tensor>& call) {
 MetaValue infer_length(const Call<TensorMeta>&) { return tensor_meta(DType::kS64, {}); }
 Value eval_length(const Call<Tensor>& call) { return Tensor::scalar(length(call)); }
 
-// Without sizes the parts have one element each, and no axis for it unless keepdims. One size is that of all parts, of
-// which the last may be smaller; several are those of the parts.
+// Without sizes the parts have one element each. One size is that of all parts, of which the last may be smaller;
+// several are those of the parts. Without keepdims parts of one element have no axis for it, unless the sizes are a
+// list: as in ONNX Runtime, for which PyTorch writes unbind so; ONNX's text ignores keepdims where there is any size.
 Value eval_split_to_list(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor* split = call.optional_tensor(1);
   QDQ_CHECK(x.dim() > 0, kInvalidArgument, call.op().target, " wants an axis to divide, found one number");
   const int64_t axis = wrap_axis(call.integer(2), x.dim()), size = x.size(axis);
   std::vector<int64_t> parts;
+  bool is_dropped = false;  // the axis
   if (split == nullptr || split->dim() == 0) {
     const int64_t each = split ? split->item_int() : 1;
+    is_dropped = each == 1 && !call.boolean(3);
     QDQ_CHECK(each > 0, kInvalidArgument, call.op().target, " divides into parts of ", each);
     for (int64_t rest = size; rest > 0; rest -= std::min(rest, each)) parts.push_back(std::min(rest, each));
   } else {
@@ -73,7 +76,7 @@ Value eval_split_to_list(const Call<Tensor>& call) {
   for (const int64_t part : parts) {
     QDQ_CHECK(part >= 0 && part <= size - from, kInvalidArgument, call.op().target, " divides ", size, " into more");
     const Tensor slice = x.slice(axis, from, from + part);
-    out.emplace_back(split || call.boolean(3) ? slice : slice.select(axis, 0));
+    out.emplace_back(is_dropped ? slice.select(axis, 0) : slice);
     from += part;
   }
   QDQ_CHECK(from == size, kInvalidArgument, call.op().target, " divides ", size, " into parts of ", from, " together");

@@ -177,6 +177,20 @@ agraph (float[4, 3] x) => (float[4, 3] y, float[1, 3] z, int64 n) {
     floats(4, 3),
     weights={"one": np.array(1), "two": np.array(2)},
 )
+# As PyTorch 2.6 and newer write unbind: a size, and no axis in the parts.
+text(
+    "sequences_of_single_rows",
+    """
+agraph (float[N, 3] x) => (float[N] y, float[3] z) {
+  s = SplitToSequence<axis = 1, keepdims = 0>(x, one)
+  y = SequenceAt(s, two)
+  t = SplitToSequence<axis = 0, keepdims = 0>(x, one)
+  z = SequenceAt(t, one)
+}
+""",
+    floats(4, 3),
+    weights={"one": np.array(1), "two": np.array(2)},
+)
 text(
     "sizes_that_a_run_computes",
     """

@@ -152,6 +152,12 @@ void OnnxImport::read_node(const OnnxNode& node) {
     if (error.node.empty()) error.node = node.name;
     if (error.op.empty()) error.op = node.op_type;
     if (error.code != ErrorCode::kUnsupported) throw;
+    // A call of an unknown operator takes tensors.
+    const bool reads_list = std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+      const OnnxValue* known = input.empty() ? nullptr : find(input);
+      return known != nullptr && (known->elements != nullptr || known->kind.is_list);
+    });
+    if (reads_list) throw;
     // The rest of the model opens.
     for (const std::string& output : node.outputs) scope().values.erase(output);
     if (has_graphs || !read_deferred(node)) read_unknown(node, error.message);

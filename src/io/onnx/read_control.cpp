@@ -375,10 +375,12 @@ void split_to_sequence(OnnxCall& call) {
   const int64_t axis = call.axis(given, meta->sizes.size());
   constexpr int64_t kMost = 4096;
   std::vector<int64_t> parts;
+  bool is_dropped = false;  // the axis
   if (call.has(1) && call.is_vector(1)) {
     parts = call.integers(1);
   } else {
     const int64_t each = by_one ? 1 : call.whole_number(1);
+    is_dropped = each == 1 && !keeps_axis;
     if (each < 1 || size / each > kMost) call.refuse("divides ", size, " into parts of ", each);
     for (int64_t rest = size; rest > 0; rest -= each) parts.push_back(std::min(rest, each));
   }
@@ -387,7 +389,7 @@ void split_to_sequence(OnnxCall& call) {
   for (size_t i = 0; i < parts.size(); ++i) {
     OnnxValue value;
     value.node = call.call("operator.getitem", {all, static_cast<int64_t>(i)});
-    if (by_one && !keeps_axis) value.node = call.call("squeeze.dim", {value.node, axis});
+    if (is_dropped) value.node = call.call("squeeze.dim", {value.node, axis});
     values.push_back(std::move(value));
   }
   set_sequence(call, std::move(values));
