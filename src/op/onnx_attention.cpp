@@ -66,12 +66,13 @@ void turn(double* x, const double* cos, const double* sin, int64_t half, bool in
 
 struct ScoreScale {
   double scale, softcap;
+  bool is_smooth;  // the softmax has one score of 0 more, which has no value
 };
 
 // One query by the keys from `begin` to `end`, rows of `width` elements; `scores` has room for all keys.
 void attend_to_cache(const double* query, const double* keys, const double* values, int64_t begin, int64_t end,
                      int64_t width, const ScoreScale& how, std::vector<double>& scores, double* to) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  double largest = how.is_smooth ? 0 : -std::numeric_limits<double>::infinity();
   for (int64_t k = begin; k < end; ++k) {
     double score = 0;
     for (int64_t e = 0; e < width; ++e) score += query[e] * keys[k * width + e];
@@ -80,6 +81,7 @@ void attend_to_cache(const double* query, const double* keys, const double* valu
     scores[static_cast<size_t>(k)] = score;
     largest = std::max(largest, score);
   }
+  double sum = how.is_smooth ? math::exp(-largest) : 0;
   for (int64_t k = begin; k < end; ++k)
     sum += scores[static_cast<size_t>(k)] = math::exp(scores[static_cast<size_t>(k)] - largest);
   for (int64_t k = begin; k < end; ++k)
@@ -114,7 +116,7 @@ Value eval_cached_attention(const Call<Tensor>& call) {
                       cache[2]};
   const Tensor lengths = call.tensor(5).to(DType::kS64).contiguous();
   const bool interleaved = call.boolean(9);
-  const ScoreScale how{call.number(10), call.number(11)};
+  const ScoreScale how{call.number(10), call.number(11), call.boolean(13)};
   const int64_t window = call.integer(12);
   std::vector<double> scores(static_cast<size_t>(s.T));
   for (int64_t b = 0; b < s.B; ++b) {
@@ -163,8 +165,8 @@ void add_onnx_attention_ops(std::vector<OpDef>& ops) {
   ops.push_back(
       define("onnx::group_query_attention(Tensor query, Tensor key, Tensor value, Tensor? past_key, Tensor? "
              "past_value, Tensor seqlens_k, SymInt total_sequence_length, Tensor? cos_cache, Tensor? "
-             "sin_cache, bool rotary_interleaved, float scale, float softcap, int local_window_size) -> "
-             "(Tensor, Tensor, Tensor)",
+             "sin_cache, bool rotary_interleaved, float scale, float softcap, int local_window_size, bool "
+             "smooth_softmax=False) -> (Tensor, Tensor, Tensor)",
              infer_cached_attention, eval_cached_attention, {.activation = 0}));
 }
 

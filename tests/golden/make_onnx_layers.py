@@ -568,6 +568,8 @@ def microsoft():
         for f in (np.cos, np.sin)
     ]
     ms("GroupQueryAttention", "GroupQueryAttention", q, k, v, none, none, ends, total, **more)
+    smooth = more | {"smooth_softmax": 1}
+    ms("GroupQueryAttention smoothed", "GroupQueryAttention", q, k, v, none, none, ends, total, **smooth)
     more |= {"do_rotary": 1}
     ms("GroupQueryAttention turned", "GroupQueryAttention", q, k, v, none, none, ends, total, *turns, **more)
     old = [floats(2, 2, 5, 16) for _ in range(2)]

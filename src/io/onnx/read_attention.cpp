@@ -344,8 +344,7 @@ void microsoft_rotary_embedding(OnnxCall& call) {
 void group_query_attention(OnnxCall& call) {
   for (size_t i = 9; i < call.num_inputs(); ++i)
     if (call.has(i)) call.refuse("has its input ", i, ", which qdq does not read");
-  if (call.integer("smooth_softmax", 0) > 0 || call.rank(0) != 3)
-    call.refuse("smooths its softmax, or has no flat query");
+  if (call.rank(0) != 3) call.refuse("has no flat query");
   const int64_t own = call.integer("num_heads", 0), shared = call.integer("kv_num_heads", 0);
   Node *query = call.tensor(0), *key = nullptr, *value = nullptr;
   if (call.has(1)) {
@@ -378,7 +377,7 @@ void group_query_attention(OnnxCall& call) {
                           call.import().size_argument(length), turns ? Argument(call.tensor(7)) : Argument(),
                           turns ? Argument(call.tensor(8)) : Argument(), call.integer("rotary_interleaved", 0) != 0,
                           scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(*width)), call.real("softcap", 0),
-                          call.integer("local_window_size", -1)});
+                          call.integer("local_window_size", -1), call.integer("smooth_softmax", 0) > 0});
   call.set(join_heads(call, item(call, results, 0)));
   call.set(item(call, results, 1), 1);
   call.set(item(call, results, 2), 2);
