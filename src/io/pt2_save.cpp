@@ -40,6 +40,27 @@ void append_field(Json& object, std::string key, Json value) {
               node.target());
 }
 
+// What makes a condition known when an ONNX model is read: values of inputs, or their shapes where sizes are all that
+// counts. Empty if no input of the program does.
+std::string remedy_of(const Node& condition) {
+  std::string out;
+  std::unordered_set<const Node*> seen;
+  std::vector<std::pair<const Node*, bool>> left = {{&condition, false}};
+  while (!left.empty()) {
+    const auto [node, is_behind_size] = left.back();
+    left.pop_back();
+    if (!seen.insert(node).second) continue;
+    if (node->op() == Node::Op::kPlaceholder) {
+      const std::string name(node->meta.extra_of(kOnnxValue));  // in the file
+      out += concat(" --fix ", name.empty() ? node->name() : name, is_behind_size ? "=SHAPE" : "=VALUE");
+    }
+    const bool is_size =
+        is_behind_size || node->is(op::kSymSize) || node->target().starts_with("torch.ops.onnx.Shape.");
+    for (const Node* input : node->input_nodes()) left.emplace_back(input, is_size);
+  }
+  return out.empty() ? out : concat("; it branches on what hangs on inputs: read the ONNX model with", out);
+}
+
 // What PyTorch's modules have already, which an attribute cannot be called ("attribute 'to' already exists").
 constexpr std::string_view kModuleMembers =
     " T_destination add_module add_submodule apply bfloat16 buffers call_super_init children code compile cpu cuda "
@@ -336,7 +357,9 @@ class ProgramWriter {
       append_field(sym_bool_values_, name, tagged("as_bool", *boolean));
       return as_name("as_sym_bool", name);
     }
-    refuse_to_save(node, "nothing is known of its result '" + name + "', and the file tells how many axes each has");
+    refuse_to_save(node,
+                   concat("nothing is known of its result '", name, "', and the file tells how many axes each has",
+                          node.is(op::kCond) ? remedy_of(*node.arg(0).node()) : ""));
   }
 
   const std::string& name_of(const Node& user, const Node* value) const {
