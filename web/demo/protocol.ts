@@ -67,7 +67,8 @@ export interface Reached extends PrecisionResult {
 }
 
 export interface Quantized {
-  file: Blob; // the .pt2
+  file: Blob; // the .pt2; the .onnx where there is none
+  pt2Problem?: string; // why there is none
   onnx?: Blob; // the .onnx, where that is wanted
   onnxProblem?: string; // why there is none
   runtime?: RuntimeReport; // what the target runs in integers
@@ -133,7 +134,7 @@ export interface Methods {
   explain(recipe: Recipe): Explained;
   profile(name: RuntimeName): RuntimeProfile;
   quantize(recipe: Recipe, options: QuantizeOptions): Quantized;
-  onnxOf(file: Blob, target: RuntimeName | undefined): Blob; // a .pt2 as .onnx
+  onnxOf(file: Blob, target: RuntimeName | undefined): Blob; // a result's file as .onnx
   restore(recipe: Recipe, file: Blob): void; // takes an earlier result back
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;

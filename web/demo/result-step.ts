@@ -49,7 +49,9 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
   };
 
   function savePt2(run: Run): void {
-    download(`${stem()}.int8.pt2`, run.quantized.file, "application/octet-stream");
+    const { pt2Problem } = run.quantized;
+    if (pt2Problem) tell(`There is no .pt2 of this result: ${pt2Problem}`);
+    else download(`${stem()}.int8.pt2`, run.quantized.file, "application/octet-stream");
   }
   // Of a result that was not asked for as .onnx, the file is made when somebody wants it.
   async function saveOnnx(run: Run): Promise<void> {

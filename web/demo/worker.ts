@@ -85,6 +85,16 @@ async function reach(prepared: Prepared, data: Data, wanted: number, progress: P
 const blobOf = (bytes: Uint8Array): Blob =>
   new Blob([bytes as Uint8Array<ArrayBuffer>], { type: "application/octet-stream" });
 
+// The file that a result is kept as: the .pt2, or the .onnx and why there is no .pt2.
+function kept(quantized: Program): Pick<Quantized, "file" | "pt2Problem"> {
+  try {
+    return { file: blobOf(savePt2(quantized)) };
+  } catch (error) {
+    if (!(error instanceof QdqError && error.code === "Unsupported")) throw error;
+    return { file: blobOf(saveOnnx(quantized)), pt2Problem: error.message };
+  }
+}
+
 // The .onnx of a quantized program, as its runtime wants it.
 async function onnxFor(quantized: Program, target: RuntimeName | undefined): Promise<Blob> {
   return blobOf(saveOnnx(quantized, target ? (await runtimeProfile(target)).onnx : {}));
@@ -180,9 +190,8 @@ async function trained(
     const learnt = performance.now();
     progress({ stage: "Converting", done: 0, total: 0 });
     const quantized = convertPt2e(prepared);
-    const file = blobOf(savePt2(quantized));
     const answer = {
-      file,
+      ...kept(quantized),
       ...(await triedOnnx(quantized, options)),
       ...(options.target && { runtime: runtimeReport(quantized, options.target) }),
       samples: opens.data.numSamples,
@@ -336,10 +345,10 @@ const methods: Handlers = {
       const recovered = performance.now();
       progress({ stage: "Converting", done: 0, total: 0 });
       const quantized = convertPt2e(prepared);
-      const file = blobOf(savePt2(quantized));
+      const file = kept(quantized);
       const converted = performance.now();
       const answer = {
-        file,
+        ...file,
         ...(await triedOnnx(quantized, options)),
         ...(target && { runtime: runtimeReport(quantized, target) }),
         ...(reached && { reached }),
