@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/listed.h"
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
@@ -42,12 +43,7 @@ double own_db(const Json& layer) {
   return value.is_number() ? value.get<double>() : value.is_object() ? -INFINITY : INFINITY;
 }
 
-std::string names(const std::vector<std::string>& all) {
-  constexpr size_t kShown = 3;
-  std::string out;
-  for (size_t i = 0; i < std::min(all.size(), kShown); ++i) out += (i == 0 ? "" : ", ") + all[i];
-  return all.size() > kShown ? concat(out, " and ", all.size() - kShown, " more") : out;
-}
+std::string names(const std::vector<std::string>& all) { return listed(all, 3); }
 
 // The layers of a model, the largest own error first.
 Json worst_first(const LayerComparison& comparison, size_t candidate) {

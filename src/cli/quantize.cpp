@@ -1,8 +1,10 @@
 // `qdq quantize`: calibrates a float model and writes its int8 form.
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <optional>
 
+#include "base/listed.h"
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/quantize_precision.h"
@@ -141,13 +143,31 @@ void calibrate(Prepared& prepared, Data& data, Host& host) {
   }
 }
 
-// How many layers became integers, and why the others did not.
+// "mul, add, add_1 and 3 more (aten.mul.Tensor, aten.add.Tensor)"
+std::string nodes_text(const std::vector<const LeftInFloat*>& nodes) {
+  constexpr size_t kNamed = 8;
+  std::vector<std::string_view> names, ops;
+  for (const LeftInFloat* node : nodes) {
+    names.push_back(node->node);
+    if (std::find(ops.begin(), ops.end(), node->op) == ops.end()) ops.push_back(node->op);
+  }
+  return concat(listed(names, kNamed), " (", listed(ops, kNamed), ")");
+}
+
+// How many layers became integers, and why the others did not: a line each, or one for many of the same reason.
 std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
+  constexpr size_t kMostLines = 5;
   std::string out = concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
   if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");
-  for (const LeftInFloat& node : left)
-    out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op, "): ", node.reason,
-                  "\n");
+  std::map<std::string_view, std::vector<const LeftInFloat*>> by_reason;
+  for (const LeftInFloat& node : left) by_reason[node.reason].push_back(&node);
+  for (const LeftInFloat& node : left) {
+    const std::vector<const LeftInFloat*>& nodes = by_reason[node.reason];
+    if (nodes.size() <= kMostLines)
+      out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op,
+                    "): ", node.reason, "\n");
+    else if (nodes.front() == &node) out += concat("    ", nodes_text(nodes), ": ", node.reason, "\n");
+  }
   return out;
 }
 

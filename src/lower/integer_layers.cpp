@@ -7,11 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "base/listed.h"
 #include "lower/bound_operands.h"
 #include "lower/fuse.h"
 #include "lower/fuse_products.h"
 #include "lower/join_operators.h"
 #include "lower/known_sizes.h"
+#include "lower/mutable_buffers.h"
 #include "lower/signals_as_images.h"
 #include "op/facts.h"
 #include "op/infer.h"
@@ -69,6 +71,8 @@ IntegerLayers integer_layers(const Program& program) {
   std::vector<NodeFate> fates;
   std::vector<Plan> plans;
   try {
+    make_functional(lowered);
+    make_outputs_of_mutations(lowered);
     bind_constant_operands(lowered);
     infer_shapes(lowered);
     if (gains_by_known_sizes(lowered)) lowered = with_known_sizes(lowered, lowered.symbol_hints);
@@ -107,12 +111,7 @@ std::string float_layers_text(const IntegerLayers& layers) {
     at->second.push_back(layer.node);
   }
   std::string out = concat("  in float here     ", layers.in_float.size(), " of ", layers.total, " quantized layers\n");
-  for (const auto& [reason, nodes] : reasons) {
-    out += "    ";
-    for (size_t i = 0; i < std::min(nodes.size(), kNamed); ++i) out += concat(i > 0 ? ", " : "", nodes[i]);
-    if (nodes.size() > kNamed) out += concat(" and ", nodes.size() - kNamed, " more");
-    out += concat(": ", reason, "\n");
-  }
+  for (const auto& [reason, nodes] : reasons) out += concat("    ", listed(nodes, kNamed), ": ", reason, "\n");
   return out;
 }
 

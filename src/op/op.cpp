@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/listed.h"
 #include "op/elements.h"
 #include "op/facts.h"
 #include "op/families.h"
@@ -448,10 +449,9 @@ void check_ops(const Graph& graph) {
   std::string list;
   for (const auto& [target, nodes] : unknown) {
     list += concat(list.empty() ? "" : "; ", target, " (", nodes.size() == 1 ? "node " : "nodes ");
-    constexpr size_t kShown = 5;
-    for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i) list += (i ? ", " : "") + nodes[i]->name();
-    if (nodes.size() > kShown) list += concat(" and ", nodes.size() - kShown, " more");
-    list += ")";
+    std::vector<std::string_view> names;
+    for (const Node* node : nodes) names.push_back(node->name());
+    list += listed(names, 5) + ")";
     for (const auto& [key, reason] : nodes[0]->meta.extra)
       if (key == kUnsupportedReason) list += concat(": ", reason);
   }

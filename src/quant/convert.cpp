@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "base/large_blocks.h"
+#include "base/listed.h"
 #include "graph/dead_code.h"
 #include "op/targets.h"
 #include "quant/constant_fold.h"
@@ -49,12 +50,7 @@ class Replacer {
       graph_.erase(node);
     }
     if (!uncalibrated_.empty()) {
-      std::string names;
-      constexpr size_t kShown = 5;
-      for (size_t i = 0; i < std::min(kShown, uncalibrated_.size()); ++i)
-        names += (names.empty() ? "" : ", ") + uncalibrated_[i];
-      if (uncalibrated_.size() > kShown) names += concat(" and ", uncalibrated_.size() - kShown, " more");
-      fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", names,
+      fail(ErrorCode::kNotCalibrated, "these observers have seen no data: ", listed(uncalibrated_, 5),
            "; run the calibration batches first, or leave those nodes out");
     }
     eliminate_dead_code(program_);

@@ -20,7 +20,9 @@
 namespace qdq {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 struct DecoderCase {
   std::vector<std::byte> model;
@@ -199,6 +201,26 @@ TEST_F(DecoderCli, QuantizedWeightsKeepTheState) {
       Decoder fused(program), plain(program, {.backends = {"reference"}, .fuse = false});
       EXPECT_EQ(tokens_of(fused, {5, 9, 33}, 8), tokens_of(plain, {5, 9, 33}, 8));
     }
+}
+
+TEST_F(DecoderCli, QuantizeSaysInOneLineWhatStaysInFloatForOneReason) {
+  for (const std::string model : {"in_place.pt2", "functional.pt2"}) {
+    SCOPED_TRACE(model);
+    const std::vector<std::string> groups{"--group-size", "8", "--weight-bits", "4"};
+    const auto quantize = [&](const std::string& how) {
+      std::vector<std::string> words{"quantize", model, "-o", "small.pt2", how};
+      words.insert(words.end(), groups.begin(), groups.end());
+      return run(words);
+    };
+    ASSERT_EQ(quantize("--dynamic"), 0) << host.err;
+    EXPECT_THAT(host.out,
+                ContainsRegex("\n    [^\n]*embedding[^\n]* and [0-9]+ more [^\n]*aten.embedding.default[^\n]*: "
+                              "XNNPACKQuantizer quantizes only linear dynamically\n  size"));
+    EXPECT_THAT(host.out, Not(HasSubstr("in float here")));  // tokens and packed weights are multiplied as integers
+    ASSERT_EQ(quantize("--weights-only"), 0) << host.err;
+    EXPECT_THAT(host.out, ContainsRegex("\n    embedding in [^\n]*: XNNPACKQuantizer has no pattern for"));
+    EXPECT_THAT(host.out, HasSubstr("more: its weight alone is quantized\n"));
+  }
 }
 
 TEST_F(DecoderCli, GeneratePrintsTheIdsThatFollow) {
