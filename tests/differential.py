@@ -1,7 +1,8 @@
 """Differential test: random small graphs through PyTorch 2.6 and through qdq must agree.
 
-  python3 tests/differential.py make  [--seed S] [--count N]
-      in a Python with PyTorch 2.6: graphs, inputs, what PyTorch computes
+  python3 tests/differential.py make  [--seed S] [--count N] [--networks]
+      in a Python with PyTorch 2.6: graphs, inputs, what PyTorch computes; with --networks not random graphs but the
+      networks of networks.py by five recipes each
   python3 tests/differential.py run
       where qdq runs: float outputs, int8 files, their outputs
   python3 tests/differential.py check
@@ -128,13 +129,48 @@ def quantize_in_torch(file, recipe, batches, kernels):
     return facts_of(convert_pt2e(prepared))
 
 
+NETWORK_RECIPES = (
+    {"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": True}},
+    {"quantizer": "XNNPACKQuantizer", "global": {}},
+    {"quantizer": "XNNPACKQuantizer", "global": {"is_per_channel": True, "is_dynamic": True}},
+    {"quantizer": "X86InductorQuantizer", "global": {}},
+    {"quantizer": "X86InductorQuantizer", "global": {"is_dynamic": True}},
+)
+
+
+def network_numbers():
+    from networks import NETWORKS
+
+    return [4 * i + 1 for i in range(len(NETWORKS) * len(NETWORK_RECIPES))]  # of kind 1: quantized, without annotations
+
+
+def network(number):
+    """(the network as a graph of differential_graphs.py, its recipe)"""
+    import types
+
+    import torch
+    from networks import NETWORKS
+
+    at, recipe = divmod(number // 4, len(NETWORK_RECIPES))
+    name, (make, shapes) = list(NETWORKS.items())[at]
+    torch.manual_seed(at)
+    module = make()
+    for part in module.modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+            part.running_mean.copy_(torch.randn(part.running_mean.shape) * 0.1)
+            part.running_var.copy_(torch.rand(part.running_var.shape) + 0.5)
+    inputs, others = (tuple(torch.randn(shape) for shape in shapes) for _ in range(2))
+    graph = types.SimpleNamespace(module=module.eval(), inputs=inputs, other_inputs=others, source=name)
+    return graph, NETWORK_RECIPES[recipe]
+
+
 def leaves(result):
     import torch.utils._pytree
 
     return [t.detach().numpy().copy() for t in torch.utils._pytree.tree_leaves(result)]
 
 
-def make_one(seed, number, folder):
+def make_one(seed, number, folder, networks):
     import numpy
     import torch
     from torch.ao.quantization.pt2e.utils import _fuse_conv_bn_
@@ -143,7 +179,10 @@ def make_one(seed, number, folder):
     from differential_graphs import random_graph, random_network, random_recipe
 
     quantized = number % 2 == 1
-    graph = (random_network if quantized else random_graph)(seed, number)
+    if networks:
+        graph, recipe = network(number)
+    else:
+        graph = (random_network if quantized else random_graph)(seed, number)
     name = f"{number:04d}"
     (folder / f"{name}.py").write_text(graph.source)
     program = torch.export.export_for_training(graph.module, graph.inputs, strict=True)
@@ -166,7 +205,9 @@ def make_one(seed, number, folder):
     record["double"] = wide
     numpy.savez(folder / f"{name}.npz", **{f"b0_i{i}": t.numpy() for i, t in enumerate(graph.inputs)})
     if quantized:
-        if number % 4 == 3:
+        if networks:
+            pass
+        elif number % 4 == 3:
             folded = positional(torch.export.load(folder / f"{name}.pt2").module())
             _fuse_conv_bn_(folded)  # as prepare_pt2e does before it annotates
             recipe = random_annotations(seed, number, folded)
@@ -196,12 +237,12 @@ def make(options):
     warnings.simplefilter("ignore")
     for old in WORK.glob("[0-9]*"):
         old.unlink()
-    numbers = options.only or range(options.count)
+    numbers = options.only or (network_numbers() if options.networks else range(options.count))
     made, unmakeable = [], []
     for number in numbers:
         torch._dynamo.reset()
         try:
-            make_one(options.seed, number, WORK)
+            make_one(options.seed, number, WORK, options.networks)
             made.append(number)
         except Exception as problem:  # PyTorch does not export or save it
             unmakeable.append(number)
@@ -454,6 +495,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--only", type=int, action="append")
+    parser.add_argument("--networks", action="store_true")
     parser.add_argument("--program", default="build/native/qdq")
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "conformance/conformance.h"
+#include "conformance/fx_layers.h"
 #include "conformance/fx_paths.h"
 #include "exec/interpreter.h"
 #include "lower/lower.h"
@@ -112,6 +113,7 @@ class Flow : private conformance::CasePaths {
     program_ = &prepared.program();
     same_observers(prepared);
     for (const auto& batch : batches_of(case_, "calib.npz", "b", move_)) prepared.run(batch);
+    if (is_by_layer()) see_what_pytorch_saw(prepared);
     same_states(prepared);
     if (is_qat()) {
       same_module_fake_quants(prepared);
@@ -123,6 +125,7 @@ class Flow : private conformance::CasePaths {
     const Program converted = convert_pt2e(prepared);
     program_ = &converted;
     same_weights(expected_.at("reference").at("modules"));
+    if (is_by_layer()) return same_layers(converted);
     same_outputs(converted);
     if (expected_.contains("lowered")) same_lowered(converted);
   }
@@ -165,6 +168,41 @@ class Flow : private conformance::CasePaths {
                   case_.json()["tolerances"].at("reference_outputs").at("limits"));
     }
   }
+
+  // Whether the case has what each observer saw and the integers in front of each layer: deep networks, in which single
+  // roundings decide about all that follows (fx_layers.h).
+  bool is_by_layer() const { return expected_.value("by_layer", false); }
+
+  // The ranges here are PyTorch's but for the order of sums. Then observers get the tensors that PyTorch's saw, so that
+  // they must say the same.
+  void see_what_pytorch_saw(Prepared& prepared) const {
+    constexpr double kSums = 1e-4;  // of a range
+    for (const auto& [theirs, ours] : group_of_) {
+      Observer& observer = *prepared.observers()[ours].observer;
+      const auto fresh = make_observer(observer.class_name(), observer.args());
+      for (size_t k = 0; case_.has_array("expected.npz", concat("seen_", theirs, "_", k)); ++k)
+        fresh->forward(case_.array("expected.npz", concat("seen_", theirs, "_", k)));
+      if (!fresh->min_val().defined()) continue;
+      const std::vector<double> low = numbers_of(fresh->min_val()), high = numbers_of(fresh->max_val());
+      const std::string what = concat("observer ", theirs, " in a run of one's own: ");
+      expect_close(what + "min_val", numbers_of(observer.min_val()), low, 0, kSums * (high[0] - low[0]));
+      expect_close(what + "max_val", numbers_of(observer.max_val()), high, 0, kSums * (high[0] - low[0]));
+      observer.set_state(fresh->min_val(), fresh->max_val(), fresh->histogram());
+    }
+  }
+
+  void same_layers(const Program& converted) {
+    conformance::Layers layers(case_, converted, quantizers_);
+    const auto tests = batches_of(case_, "test.npz", "t", move_);
+    for (size_t t = 0; t < tests.size(); ++t) {
+      const std::vector<Tensor> outputs = layers.run(t, tests[t]);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        expect_close(concat("output ", o, " of test ", t), outputs[o],
+                     case_.array("expected.npz", concat("reference_t", t, "_o", o)), 0,
+                     1e-3 * number_of(expected_.at("outputs").at(o).at("unit")));
+    }
+  }
+
   // Observers see what they see without, and convert changes what they say; so it is the converted program alone.
   void run_equalized() {
     find_calls();
@@ -248,14 +286,17 @@ class Flow : private conformance::CasePaths {
         [&](const Node& node) -> const Node* {
           return group_of_node.contains(node.name()) ? node.arg(0).node() : nullptr;
         },
-        [&](const std::string& what, const Node& found, const Json& wanted) {
+        [&](const std::string& what, const Node& found, const Json& wanted, bool is_again) {
           const size_t ours = group_of_node.at(found.name()),
                        theirs = module_of_node.at(wanted.at("name").get<std::string>());
           const auto known = group_of_.emplace(theirs, ours).first, known_back = theirs_of.emplace(ours, theirs).first;
-          if (known->second != ours || known_back->second != theirs)
+          if (known->second != ours || (known_back->second != theirs && !is_again))
             differ(what, ": the observer is not shared with the same ones as PyTorch's ", wanted["name"].dump());
         });
+    const std::set<std::string> read = conformance::names_that_are_read(expected_["prepared"]["graph"]);
     for (size_t i = 0; i < observers.size(); ++i) {
+      const Json& names = observers[i].at("inserted_as");
+      if (std::none_of(names.begin(), names.end(), [&](const Json& name) { return read.contains(name); })) continue;
       if (!group_of_.contains(i))
         differ("PyTorch's observer ", i, " (", observers[i]["inserted_as"].dump(), ") is missing");
       const Observer& observer = *prepared.observers()[group_of_[i]].observer;
@@ -306,8 +347,9 @@ class Flow : private conformance::CasePaths {
   void same_states(const Prepared& prepared) const {
     const Json& observers = expected_["prepared"]["observers"];
     for (size_t i = 0; i < observers.size(); ++i)
-      same_state(concat("observer ", i, " (", observers[i]["inserted_as"][0].dump(), ")"),
-                 *prepared.observers()[group_of_.at(i)].observer, observers[i].value("state", Json::object()));
+      if (group_of_.contains(i))
+        same_state(concat("observer ", i, " (", observers[i]["inserted_as"][0].dump(), ")"),
+                   *prepared.observers()[group_of_.at(i)].observer, observers[i].value("state", Json::object()));
   }
 
   void same_state(const std::string& what, const Observer& observer, const Json& state) const {
@@ -350,7 +392,7 @@ class Flow : private conformance::CasePaths {
                      ? nullptr
                      : node.arg(0).node()->arg(0).node();
         },
-        [&](const std::string& what, const Node& found, const Json& wanted) {
+        [&](const std::string& what, const Node& found, const Json& wanted, bool) {
           const std::string source = inputs_of(wanted)[0];
           const Json& quantize = node_of(graph, source);
           const bool is_dynamic = quantize.at("target") == "torch.quantize_per_tensor_dynamic";
@@ -367,6 +409,7 @@ class Flow : private conformance::CasePaths {
             return qparams.at(quantize.at("args")[i].at("node").get<std::string>()).at("value");
           };
           same_qparams(what, numbers_of_argument(found, 1), numbers_of_argument(found, 2), named(1), named(2));
+          quantizers_.emplace_back(found.arg(0).node()->name(), wanted.at("name").get<std::string>());
         });
   }
 
@@ -492,7 +535,8 @@ class Flow : private conformance::CasePaths {
   }
 
   double scale_tolerance_ = 0, zero_point_tolerance_ = 0;
-  std::map<size_t, size_t> group_of_;  // PyTorch's observers -> ours
+  std::map<size_t, size_t> group_of_;                            // PyTorch's observers -> ours
+  std::vector<std::pair<std::string, std::string>> quantizers_;  // quantize here, dequantize of PyTorch
 };
 
 }  // namespace

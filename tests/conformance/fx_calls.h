@@ -39,6 +39,17 @@ inline std::vector<std::string> inputs_of(const Json& node) {
   return out;
 }
 
+// The nodes that the output depends on. A tracer keeps what nobody reads, with its observers; a program does not.
+inline std::set<std::string> names_that_are_read(const Json& graph) {
+  std::set<std::string> out;
+  for (size_t i = graph.size(); i-- > 0;) {
+    const auto name = graph[i].at("name").get<std::string>();
+    if (graph[i].at("op") != "output" && !out.contains(name)) continue;
+    for (const std::string& input : inputs_of(graph[i])) out.insert(input);
+  }
+  return out;
+}
+
 class CaseCalls {
  protected:
   // All inputs are multiplied by 1 + `move`.

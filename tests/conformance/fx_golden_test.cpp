@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "conformance/conformance.h"
+#include "format/npz.h"
 #include "source_dir.h"
 #include "unit/memory_files.h"
 
@@ -80,6 +81,26 @@ TEST(FxGolden, SeesEveryKindOfDifference) {
     ASSERT_NE(at, std::string::npos) << from;
     files.add("fx/case.json", text.replace(at, std::string_view(from).size(), to));
     EXPECT_EQ(run_conformance("fx", files, out), 1) << from;
+  }
+}
+
+// Layer by layer: what an observer saw, and the integers behind a layer.
+TEST(FxGolden, SeesWhichLayerDiffers) {
+  for (const auto& [changed, said] :
+       {std::pair("seen_3_0", "observer 3"), std::pair("layer_dequantize_5_t1", "rounds")}) {
+    MemoryFiles files;
+    std::ostringstream out;
+    add_folder(std::string(kSourceDir) + "/tests/golden/fx/deep_by_layer", files);
+    std::vector<format::NamedTensor> arrays = format::read_npz(files.contents.at("fx/expected.npz"));
+    for (auto& [name, array] : arrays) {
+      if (name != changed) continue;
+      array = array.clone();
+      if (array.dtype() == DType::kF32) array.span<float>()[0] = 100;
+      else array.span<uint8_t>()[0] = static_cast<uint8_t>(array.span<uint8_t>()[0] ^ 1);
+    }
+    files.write("fx/expected.npz", format::write_npz(arrays));
+    EXPECT_EQ(run_conformance("fx", files, out), 1) << changed;
+    EXPECT_NE(out.str().find(said), std::string::npos) << out.str();
   }
 }
 

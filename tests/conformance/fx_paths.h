@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,13 +73,24 @@ class CasePaths : protected CaseCalls {
     return out;
   }
 
+  // A node of a graph that runs nothing and hands on its input, as torchvision's stochastic_depth does in inference
+  // form, a function that PyTorch observes on both sides.
+  bool hands_on(const Json& node) const {
+    const auto name = node.at("name").get<std::string>();
+    return node.at("op") == "call_function" && values_.contains(name) && !calls_.contains(name) &&
+           node.at("target") != "operator.getitem" && !inputs_of(node).empty();
+  }
+
   // Compares how the readers of all values see them. `theirs` and `ours` tell whether a node stands between and is a
-  // link; `same` compares two.
+  // link; `same` compares two, and the last argument says that the second is seen once more, on the other side of a
+  // node that hands on its input.
   template <class Theirs, class Ours, class Same>
   void same_paths(const Json& graph, const Theirs& theirs, const Ours& ours, const Same& same) {
+    const std::set<std::string> live = names_that_are_read(graph);
     for (const Json& reader : graph) {
       const auto name = reader.at("name").get<std::string>(), op = reader.at("op").get<std::string>();
       if (op == "placeholder" || op == "get_attr" || theirs(reader)) continue;
+      if (op != "output" && !live.contains(name)) continue;
       const bool is_output = op == "output";
       // a quantize, seen from its dequantize
       if (!is_output && !values_.contains(name) && !calls_.contains(name)) continue;
@@ -90,12 +102,18 @@ class CasePaths : protected CaseCalls {
             !theirs(read) && read.at("op") != "placeholder" && !values_.contains(traced_name(graph, input)))
           continue;
         Path<Json> wanted{input, {}};
-        for (const Json* node = &node_of(graph, wanted.value); theirs(*node); node = &node_of(graph, wanted.value)) {
-          wanted.links.push_back(*node);
+        std::vector<Json> again;
+        bool is_behind = false;
+        for (const Json* node = &node_of(graph, wanted.value);; node = &node_of(graph, wanted.value)) {
+          const bool is_link = theirs(*node);
+          if (!is_link && !hands_on(*node)) break;
+          if (is_link) (is_behind ? again : wanted.links).push_back(*node);
+          else is_behind = true;
           wanted.value = inputs_of(*node)[0];
           // dequantize(quantize(x))
-          if (node->at("op") == "call_method") wanted.value = inputs_of(node_of(graph, wanted.value))[0];
+          if (is_link && node->at("op") == "call_method") wanted.value = inputs_of(node_of(graph, wanted.value))[0];
         }
+        if (wanted.links.empty()) wanted.links.swap(again);
         wanted.value = value_of(graph, wanted.value);
         bool found_any = false;
         for (const Node* node : operators)
@@ -108,7 +126,9 @@ class CasePaths : protected CaseCalls {
             if (found.links.size() != wanted.links.size())
               differ(what, ": there are ", found.links.size(), " observers or quantizers between, in PyTorch ",
                      wanted.links.size());
-            for (size_t i = 0; i < found.links.size(); ++i) same(what, *found.links[i], wanted.links[i]);
+            for (size_t i = 0; i < found.links.size(); ++i) same(what, *found.links[i], wanted.links[i], false);
+            for (const Json& link : again)
+              if (!found.links.empty()) same(what, *found.links.back(), link, true);
           }
         if (!found_any) differ(name, " does not read ", wanted.value);
       }

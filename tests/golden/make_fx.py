@@ -28,6 +28,7 @@ from torch.ao.quantization.qconfig_mapping import (
     get_default_qconfig_mapping,
 )
 from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx, prepare_qat_fx
+from torchvision.ops import StochasticDepth
 
 warnings.filterwarnings("ignore")
 
@@ -133,14 +134,19 @@ def state_of(module):
     return out
 
 
-def observers_of(prepared):
+def observer_groups(prepared):
+    """[(observer, the nodes that call it)]"""
     groups = {}
     for name, node, _, prefix in inlined(prepared, sub_graph_of(prepared)):
         if node.op == "call_module" and _is_activation_post_process(prepared.get_submodule(prefix + node.target)):
             module = prepared.get_submodule(prefix + node.target)
             groups.setdefault(id(module), (module, []))[1].append(name)
+    return list(groups.values())
+
+
+def observers_of(prepared):
     out = []
-    for number, (module, names) in enumerate(groups.values()):
+    for number, (module, names) in enumerate(observer_groups(prepared)):
         out.append(
             {
                 "id": number,
@@ -223,9 +229,47 @@ def save_arrays(path, arrays):
     )
 
 
-def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.float32, backend="native", custom=None):
+def record_what_observers_see(prepared, arrays):
+    """arrays gets `seen_OBSERVER_CALL`, whenever an observer is called."""
+    for number, (module, _) in enumerate(observer_groups(prepared)):
+        calls = iter(range(1 << 30))
+
+        def see(_, inputs, number=number, calls=calls):
+            arrays[f"seen_{number}_{next(calls)}"] = inputs[0].detach().clone()
+
+        module.register_forward_pre_hook(see)
+
+
+class IntegersOfLayers(torch.fx.Interpreter):
+    """Runs a reference model; arrays get `layer_DEQUANTIZE_tTEST`, the integers that it dequantizes."""
+
+    def __init__(self, reference, arrays, test):
+        super().__init__(reference)
+        self.arrays, self.test = arrays, test
+
+    def run_node(self, node):
+        if node.op == "call_method" and node.target == "dequantize":
+            self.arrays[f"layer_{node.name}_t{self.test}"] = self.env[node.args[0]].int_repr()
+        return super().run_node(node)
+
+
+def make_case(
+    folder,
+    name,
+    model,
+    mapping,
+    recipe,
+    shapes,
+    engine,
+    dtype=torch.float32,
+    backend="native",
+    custom=None,
+    by_layer=False,
+):
+    """by_layer: a deep network with the weights that it has, whose layers are compared one by one
+    (tests/conformance/fx_layers.h)."""
     torch.manual_seed(sum(map(ord, name)))
-    for parameter in model.parameters():
+    for parameter in () if by_layer else model.parameters():
         parameter.data.copy_(torch.randn(parameter.shape) * 0.3)
     for module in model.modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm):
@@ -263,10 +307,14 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
         prepare_custom_config=custom_config,
         **config,
     )
+    arrays = {}
+    if by_layer:
+        record_what_observers_see(prepared, arrays)
     for batch in batches:
         prepared(*batch)
+    for module, _ in observer_groups(prepared):
+        module._forward_pre_hooks.clear()
     prepared.eval()
-    arrays = {}
     reference = convert_to_reference_fx(copy.deepcopy(prepared), **config)
     qparams = {}
     for node_name, node, _, prefix in inlined(reference, sub_graph_of(reference)):
@@ -278,6 +326,7 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
                 qparams[node_name] = {"dtype": str(value.dtype)[6:], "value": numbers(value)}
     expected = {
         "traced": graph_with_standalone(traced, traced_sub_graph),
+        **({"by_layer": True} if by_layer else {}),
         "prepared": {
             "observers": observers_of(prepared),
             "graph": graph_with_standalone(prepared, sub_graph_of(prepared)),
@@ -309,6 +358,9 @@ def make_case(folder, name, model, mapping, recipe, shapes, engine, dtype=torch.
 
     with torch.no_grad():
         outputs = [given(test, reference) for test in tests]
+        if by_layer:
+            for t, test in enumerate(tests):
+                IntegersOfLayers(reference, arrays, t).run(*test)
     expected["outputs"] = units_of(reference, outputs[0])
     for t, values in enumerate(outputs):
         arrays |= {f"reference_t{t}_o{o}": value for o, value in enumerate(values)}
@@ -954,6 +1006,17 @@ def models():
         [IMAGE],
         "onednn",
     )
+    # A function that hands on its input, with observers on both sides.
+    drop = OneInput(
+        lambda m, x: m.head(m.drop(m.bn(m.conv(x))) + x),
+        conv=n.Conv2d(3, 3, 3, padding=1),
+        bn=n.BatchNorm2d(3),
+        drop=StochasticDepth(0.2, "row"),
+        head=n.Conv2d(3, 2, 1),
+    )
+    yield "stochastic_depth", drop, {"default": "x86"}, [IMAGE], "onednn"
+    deep = n.Sequential(*[m for _ in range(4) for m in (n.Conv2d(4, 4, 3, padding=1), n.Hardswish())])
+    yield "deep_by_layer", n.Sequential(n.Conv2d(3, 4, 1), deep), {"default": "x86"}, [IMAGE], "onednn"
 
 
 def qconfig_of(entry):
@@ -989,4 +1052,5 @@ if __name__ == "__main__":
     for name, model, recipe, shapes, engine in models():
         if len(sys.argv) < 3 or name in sys.argv[2:]:
             dtype = torch.int64 if "embedding" in name else torch.float32
-            make_case(pathlib.Path(sys.argv[1]), name, model, mapping_of(recipe), recipe, shapes, engine, dtype)
+            folder, by_layer = pathlib.Path(sys.argv[1]), name.endswith("_by_layer")
+            make_case(folder, name, model, mapping_of(recipe), recipe, shapes, engine, dtype, by_layer=by_layer)
