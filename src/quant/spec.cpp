@@ -1,6 +1,8 @@
 // Specs: the places that they are for, and the observers that they describe.
 #include "quant/spec.h"
 
+#include <utility>
+
 namespace qdq {
 
 std::string to_string(const EdgeOrNode& at) {
@@ -38,8 +40,23 @@ void check_spec(const QSpec& spec, const std::string& where) {
   std::visit(check, spec);
 }
 
+std::string_view unread_argument(const ObserverCtr& ctr) {
+  if (ctr.custom) return {};
+  const ObserverCtr plain;
+  for (const auto& [name, is_given] :
+       {std::pair("averaging_constant", ctr.averaging_constant.has_value()), std::pair("bins", ctr.bins.has_value()),
+        std::pair("group_size", ctr.group_size != plain.group_size),
+        std::pair("percentile", ctr.percentile != plain.percentile), std::pair("reduce_range", ctr.reduce_range),
+        std::pair("use_grad_scaling", ctr.use_grad_scaling)})
+    if (is_given && !observer_reads(ctr.class_name, ctr.inner_class, name)) return name;
+  return {};
+}
+
 std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   const ObserverCtr& ctr = spec.observer;
+  const std::string_view unread = unread_argument(ctr);
+  QDQ_CHECK(unread.empty(), kInvalidArgument, "a spec gives ", ctr.class_name, " the setting ", unread,
+            ", which that class does not read; leave it out, or name a class that reads it");
   const bool per_channel_class =
       ctr.class_name.find("PerChannel") != std::string::npos || ctr.class_name.find("PerGroup") != std::string::npos;
   ObserverArgs args;

@@ -46,6 +46,10 @@ struct ObserverCtr {
   std::function<std::shared_ptr<Observer>(const ObserverArgs&)> custom;  // used instead of the class, if set
 };
 
+// The name of a setting that was changed although the class does not read it; empty if there is none. A `custom` one
+// may read all.
+std::string_view unread_argument(const ObserverCtr& ctr);
+
 struct QuantizationSpec {
   DType dtype = DType::kS8;
   ObserverCtr observer;

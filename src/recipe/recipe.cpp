@@ -94,6 +94,10 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
       inner.reject_unknown();
     }
     args.reject_unknown();
+    const std::string unread(unread_argument(out));
+    QDQ_CHECK(unread.empty(), kInvalidArgument, args.where(unread), " is given, and ", out.class_name,
+              out.inner_class.empty() ? "" : " with " + out.inner_class,
+              " does not read it; leave it out, or name a class that does");
   }
   fields.reject_unknown();
   return out;

@@ -210,7 +210,10 @@ template <class T> const T& get(const AttributeValue& value, const std::string& 
 }
 
 void apply(const ObserverWithArgs& observer, ObserverArgs& to) {
+  const std::string_view inside = observer.observer ? std::string_view(observer.observer->class_name) : "";
   for (const auto& [name, value] : observer.args) {
+    QDQ_CHECK(observer.custom || observer_reads(observer.class_name, inside, name), kInvalidArgument,
+              observer.class_name, " does not read the argument '", name, "'; leave it out, or name a class that does");
     const auto integer = [&, &key = name, &of = value] { return get<int64_t>(of, key, "an integer"); };
     const auto flag = [&, &key = name, &of = value] { return get<bool>(of, key, "true or false"); };
     if (name == "dtype") set_dtype(to, get<std::string>(value, name, "the name of a dtype"));

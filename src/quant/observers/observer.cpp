@@ -156,6 +156,26 @@ constexpr std::array kQDTypes = {
 
 }  // namespace
 
+bool observer_reads(std::string_view class_name, std::string_view inner_class, std::string_view argument) {
+  const auto has_name = [&](const ObserverClass& known) { return known.name == class_name; };
+  if (std::none_of(kClasses.begin(), kClasses.end(), has_name)) return true;
+  if (argument == "use_grad_scaling") return class_name == "_LearnableFakeQuantize";
+  const bool is_inside = class_name == "FakeQuantize" || class_name == "_LearnableFakeQuantize";
+  const std::string_view inside = !is_inside            ? class_name
+                                  : inner_class.empty() ? "MovingAverageMinMaxObserver"
+                                                        : inner_class;
+  if (argument == "averaging_constant") return inside.find("MovingAv") != std::string_view::npos;
+  if (argument == "bins") return inside.ends_with("HistogramObserver");
+  if (argument == "group_size") return inside.starts_with("PerGroup");
+  if (argument == "percentile") return inside == "PercentileObserver";
+  if (argument == "scale" || argument == "zero_point") return inside.starts_with("FixedQParams");
+  if (argument != "reduce_range") return true;
+  constexpr std::array<std::string_view, 6> kWithout{"FixedQParamsObserver", "FixedQParamsFakeQuantize",
+                                                     "PlaceholderObserver",  "NoopObserver",
+                                                     "ReuseInputObserver",   "RecordingObserver"};
+  return std::find(kWithout.begin(), kWithout.end(), inside) == kWithout.end();
+}
+
 std::string dtype_name(const ObserverArgs& args) {
   if (args.qdtype == QDType::kPlain) return std::string(to_string(args.dtype));
   for (const DTypeName& known : kQDTypes)
@@ -221,6 +241,9 @@ void Observer::set_attribute(std::string_view name, const AttributeValue& value)
     return *name_of_value;
   };
   const bool is_fixed = class_name().find("FixedQParams") != std::string_view::npos;
+  const bool is_known = is_fixed || name == "scale" || name == "zero_point";  // which the end of the list refuses
+  QDQ_CHECK(is_known || observer_reads(class_name(), args_.inner_class, name), kInvalidArgument, class_name(),
+            " does not read the attribute ", name);
   if (name == "dtype") set_dtype(args_, text());
   else if (name == "qscheme") args_.qscheme = qscheme_from_name(text());
   else if (name == "quant_min") quant_min_ = integer();

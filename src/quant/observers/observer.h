@@ -33,7 +33,7 @@ bool is_symmetric(QScheme scheme);
 // depend on it.
 enum class QDType { kPlain, kQuantized, kQuint4x2 };
 
-// The settings that an observer is constructed with; those a class does not have are ignored by it.
+// The settings that an observer is constructed with; those a class does not have are ignored by it (observer_reads).
 struct ObserverArgs {
   DType dtype = DType::kU8;
   QDType qdtype = QDType::kPlain;
@@ -55,6 +55,10 @@ struct ObserverArgs {
 
 // PyTorch's default arguments of a class (dtype quint8 almost everywhere; per_channel_affine for PerChannel classes).
 ObserverArgs default_observer_args(std::string_view class_name);
+// Whether a class reads the argument averaging_constant, bins, group_size, percentile, reduce_range, use_grad_scaling,
+// scale or zero_point; all classes take the others, and classes of one's own all. inner_class as in ObserverArgs.
+// PyTorch refuses the rest (TypeError).
+bool observer_reads(std::string_view class_name, std::string_view inner_class, std::string_view argument);
 // "int8", "quint8", "quint4x2", ... of dtype and qdtype, and back. Throws Error{kInvalidArgument} for an unknown name.
 std::string dtype_name(const ObserverArgs& args);
 void set_dtype(ObserverArgs& args, std::string_view name);

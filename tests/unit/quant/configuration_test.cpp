@@ -12,6 +12,7 @@
 #include "quant/explain.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
+#include "unit/format/expect_error.h"
 
 namespace qdq {
 namespace {
@@ -373,7 +374,7 @@ TEST(ObserverOverrides, RefuseWhatIsNotThere) {
            {"ch_axis", int64_t{5}, "gives linear the ch_axis 5, but linear has 2 axes"},
            {"ch_axis", int64_t{-1}, "the ch_axis -1, but linear has 2 axes"},
            {"is_dynamic", true, "HistogramObserver does not support dynamic quantization"},
-           {"averaging_constant", 2.0, "cannot work with averaging_constant 2"},
+           {"averaging_constant", 2.0, "HistogramObserver does not read the attribute averaging_constant"},
            {"quant_max", int64_t{300}, "quant_max 300 in int8, which holds -128 to 127"},
            {"quant_min", int64_t{128}, "quant_min 128"}})
     EXPECT_NE(refusal({{"linear", ""}, {{name, value}}}).find(words), std::string::npos)
@@ -395,6 +396,20 @@ TEST(ObserverOverrides, GiveAHistogramOtherBins) {
     })) << bins;
     convert_pt2e(prepared);
   }
+}
+
+TEST(Specs, SettingsThatAnObserverDoesNotReadAreRefused) {
+  QuantizationSpec spec;
+  spec.observer.group_size = 32;
+  expect_error(ErrorCode::kInvalidArgument, "gives MinMaxObserver the setting group_size",
+               [&] { make_observer(spec); });
+  spec.observer = {};
+  spec.observer.bins = 99;
+  expect_error(ErrorCode::kInvalidArgument, "the setting bins", [&] { make_observer(spec); });
+  spec.observer.class_name = "HistogramObserver";
+  EXPECT_EQ(make_observer(spec)->args().bins, 99);
+  expect_error(ErrorCode::kInvalidArgument, "does not read the attribute averaging_constant",
+               [&] { make_observer(spec)->set_attribute("averaging_constant", 0.5); });
 }
 
 TEST(FixedQParams, MustBeNumbersThatQuantize) {

@@ -163,6 +163,44 @@ TEST(Recipe, APercentileIsOfPercentileObserverAlone) {
             std::string::npos);
 }
 
+// A setting of an observer that its class does not read is refused in specs, in the observers of a fake quantizer and
+// in QConfigs alike; a printed default is none.
+TEST(Recipe, SettingsThatAnObserverDoesNotReadAreRefused) {
+  const auto spec = [](const std::string& observer) {
+    return R"({"quantizer": "XNNPACKQuantizer", "global": {"input_activation": {"spec": "quantization",
+        "dtype": "int8", "qscheme": "per_tensor_affine", "observer": )" +
+           observer + "}}}";
+  };
+  const auto qconfig = [](const std::string& observer) {
+    return R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"activation": )" + observer +
+           R"(, "weight": {"class": "MinMaxObserver", "args": {"dtype": "qint8"}}}}})";
+  };
+  for (const auto& [text, name] :
+       {std::pair(R"({"class": "MinMaxObserver", "args": {"group_size": 32}})", "group_size"),
+        {R"({"class": "MinMaxObserver", "args": {"averaging_constant": 0.5}})", "averaging_constant"},
+        {R"({"class": "MovingAverageMinMaxObserver", "args": {"bins": 99}})", "bins"},
+        {R"({"class": "HistogramObserver", "args": {"use_grad_scaling": true}})", "use_grad_scaling"},
+        {R"({"class": "PlaceholderObserver", "args": {"reduce_range": true}})", "reduce_range"},
+        {R"({"class": "FakeQuantize", "args": {"averaging_constant": 0.5,
+                                       "observer": {"class": "MinMaxObserver"}}})",
+         "averaging_constant"}}) {
+    const std::string message = refusal(spec(text));
+    EXPECT_NE(message.find(name), std::string::npos) << text << ": " << message;
+    EXPECT_NE(message.find("does not read it"), std::string::npos) << text << ": " << message;
+  }
+  for (const auto& [text, name] :
+       {std::pair(R"({"class": "MinMaxObserver", "args": {"averaging_constant": 0.5}})", "averaging_constant"),
+        {R"({"class": "HistogramObserver", "args": {"scale": 0.5}})", "scale"},
+        {R"({"class": "MinMaxObserver", "args": {"bins": 99}})", "bins"}}) {
+    const std::string message = refusal(qconfig(text));
+    EXPECT_NE(message.find(concat("does not read the argument '", name)), std::string::npos) << text << ": " << message;
+  }
+  parse(spec(R"({"class": "MinMaxObserver", "args": {"group_size": 0, "reduce_range": false,
+      "use_grad_scaling": false}})"));
+  parse(spec(R"({"class": "FakeQuantize", "args": {"averaging_constant": 0.5}})"));
+  parse(qconfig(R"({"class": "FusedMovingAvgObsFakeQuantize", "args": {"averaging_constant": 0.5}})"));
+}
+
 TEST(Recipe, PatternsAsData) {
   const Pattern pattern = parse_pattern(format::parse_json(R"({"inputs": ["x", "w"], "nodes": [{"name": "fc",
       "target": "torch.ops.aten.linear.default", "args": [{"node": "x"}, {"node": "w"}]}], "outputs": ["fc"]})",
