@@ -251,12 +251,15 @@ void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = line.verb(
       "inspect", "show what a model is made of", [options](Host& host) { inspect(*options, host); },
-      [options] {
+      [&line, options] {
         const bool needs_quantizer = options->explain || options->capabilities;
         if (options->model.empty() && !options->capabilities) throw CLI::RequiredError("MODEL");
         if (!options->model.empty() && options->capabilities) throw CLI::ExcludesError("--capabilities", "MODEL");
-        if (!options->quantizer.recipe.empty() && !needs_quantizer)
-          throw CLI::RequiresError("--recipe", "--explain or --capabilities");
+        const CLI::App& words = *line.app.get_subcommand("inspect");
+        for (const char* option :
+             {"--recipe", "--quantizer", "--fx", "--equalize", "--dynamic", "--weights-only", "--reduce-range",
+              "--weight-bits", "--group-size", "--observer", "--exclude", "--qat"})
+          require(words, option, needs_quantizer, "--explain or --capabilities");
       });
   verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx); not needed with --capabilities");
   auto* graph = verb->add_flag("--graph", options->graph, "print the graph as PyTorch does");

@@ -66,6 +66,10 @@ std::function<std::string(const std::string&)> whole_number(int64_t lowest, int6
   };
 }
 
+void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted) {
+  if (!is_there && verb.count(option) > 0) throw CLI::RequiresError(option, wanted);
+}
+
 void add_data_options(CLI::App& verb, DataOptions& options) {
   verb.add_option("--preprocess", options.preprocess,
                   "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")

@@ -22,6 +22,8 @@ std::string one_line(std::string text);
 std::function<std::string(const std::string&)> whole_number(int64_t lowest, int64_t highest = INT64_MAX);
 
 void add_data_options(CLI::App& verb, DataOptions& options);
+// Throws CLI::RequiresError for an option that was given and does nothing, since what it belongs to is not there.
+void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted);
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes);
 CLI::Option* add_metric_option(CLI::App& verb, std::string& metric);
 // Gives the option that names a runtime, which does not go with all that others add.

@@ -440,7 +440,11 @@ void add_quantize(CommandLine& line) {
         options->command = line.command;
         quantize(*options, host);
       },
-      [options] {
+      [&line, options] {
+        const CLI::App& words = *line.app.get_subcommand("quantize");
+        for (const char* option : {"--limit", "--batch-size"})
+          require(words, option, !options->data.empty() || !options->test.empty(), "--calibrate");
+        require(words, "--backend", !options->data.empty(), "--calibrate");
         if (!options->report.empty()) return;
         for (const auto& [option, value] :
              {std::pair("--test", &options->test), std::pair("--labels", &options->labels),

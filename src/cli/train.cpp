@@ -266,6 +266,23 @@ void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& 
   verb.add_option("--lsq-lr", options->lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")->type_name("R");
 }
 
+// What belongs to a setting that was not chosen.
+void check_words(const CLI::App& verb, const TrainOptions& options) {
+  require(verb, "--momentum", options.optimizer == "sgd", "--optimizer sgd");
+  require(verb, "--temperature", options.distillation != 0, "--distill");
+  require(verb, "--lsq-lr", options.lsq, "--lsq");
+  for (const char* option : {"--step-epochs", "--gamma"})
+    require(verb, option, options.schedule == "step", "--schedule step");
+}
+
+// What would last longer than the training.
+void check_lengths(const TrainOptions& options, int64_t batches) {
+  const int64_t steps = options.epochs * batches;
+  QDQ_CHECK(options.warmup_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--warmup-steps ",
+            options.warmup_steps, " would last longer than the training, which has ", steps,
+            " batches; give fewer, or more --epochs");
+}
+
 }  // namespace
 
 void train(const TrainOptions& options, Host& host) {
@@ -292,6 +309,7 @@ void train(const TrainOptions& options, Host& host) {
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   if (options.lsq) learn_qparams(prepared);
   TrainingSamples samples(*data, labels, host);
+  check_lengths(options, samples.num_batches());
   const TrainingOptions training = training_options(options, samples.num_batches());
   Trainer trainer(prepared, training);
   const std::string identity = options.checkpoint.empty() ? "" : identity_of(options, training, recipe, samples, host);
@@ -311,11 +329,13 @@ void train(const TrainOptions& options, Host& host) {
 
 void add_train(CommandLine& line) {
   const auto options = std::make_shared<TrainOptions>();
-  CLI::App* verb = line.verb("train", "make an int8 model by quantization-aware training on samples with labels",
-                             [options](Host& host) {
-                               options->quantizer.qat = true;
-                               train(*options, host);
-                             });
+  CLI::App* verb = line.verb(
+      "train", "make an int8 model by quantization-aware training on samples with labels",
+      [options](Host& host) {
+        options->quantizer.qat = true;
+        train(*options, host);
+      },
+      [&line, options] { check_words(*line.app.get_subcommand("train"), *options); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx), trained already")->required();
   verb->add_option("--data", options->data, "samples to train on: .npz, .npy, or images in a folder or a .tar")
       ->required()

@@ -42,6 +42,37 @@ TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
   EXPECT_TRUE(says("qdq quantize has no option --zzzzzzzzzzzz; see qdq quantize --help")) << host.err;
 }
 
+// What belongs to an option that is not there does nothing, and is refused.
+TEST_F(WordsTest, OptionsThatWouldDoNothingAreRefused) {
+  const auto train = [](std::vector<std::string> more) {
+    std::vector<std::string> out = {"train",    "model.pt2",  "--data", "data.npz",
+                                    "--labels", "labels.csv", "-o",     "t.pt2"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  };
+  const std::vector<std::string> dynamic = {"quantize", "model.pt2", "--dynamic", "-o", "out.pt2"};
+  for (auto [args, option, wanted] :
+       std::vector<std::tuple<std::vector<std::string>, std::vector<std::string>, std::string>>{
+           {dynamic, {"--limit", "4"}, "--calibrate"},
+           {dynamic, {"--batch-size", "4"}, "--calibrate"},
+           {dynamic, {"--backend", "simd"}, "--calibrate"},
+           {train({}), {"--momentum", "0.5"}, "--optimizer sgd"},
+           {train({"--optimizer", "adamw"}), {"--momentum", "0.5"}, "--optimizer sgd"},
+           {train({}), {"--temperature", "3"}, "--distill"},
+           {train({}), {"--lsq-lr", "0.1"}, "--lsq"},
+           {train({}), {"--gamma", "0.5"}, "--schedule step"},
+           {train({"--schedule", "cosine"}), {"--step-epochs", "2"}, "--schedule step"},
+           {{"inspect", "model.pt2"}, {"--fx", "x86"}, "--explain or --capabilities"},
+           {{"inspect", "model.pt2"}, {"--reduce-range"}, "--explain or --capabilities"},
+           {{"inspect", "model.pt2"}, {"--exclude", "fc"}, "--explain or --capabilities"}}) {
+    args.insert(args.end(), option.begin(), option.end());
+    EXPECT_EQ(run(args), 2) << option[0];
+    EXPECT_TRUE(says(concat(option[0], " requires ", wanted))) << host.err;
+  }
+  EXPECT_EQ(run(train({"--warmup-steps", "999"})), 1);
+  EXPECT_TRUE(says("--warmup-steps 999 would last longer than the training")) << host.err;
+}
+
 TEST_F(WordsTest, VersionTellsBuildAndProcessor) {
   ASSERT_EQ(run({"--version"}), 0);
   EXPECT_TRUE(host.out.starts_with("qdq 0.1.0 (")) << host.out;
