@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace qdq {
@@ -24,8 +25,12 @@ class MixedBf16 {
     for (PlanStep& step : steps) {
       for (const size_t input : step.inputs) follow_base(input);
       place(step);
+      std::optional<PlanStep> behind;
+      if (dtype(step.output) == DType::kBF16 && buffer(step.output).location == PlanBuffer::Location::kOutput)
+        behind = widening(step);
       moved.push_back(steps_.size());
       steps_.push_back(std::move(step));
+      if (behind) steps_.push_back(std::move(*behind));
     }
     for (size_t b = 0; b < plan_.buffers.size(); ++b) follow_base(b);
     plan_.steps = std::move(steps_);
@@ -46,6 +51,11 @@ class MixedBf16 {
   bool may_be_bf16(size_t output) const {
     return plan_.buffers[output].dtype == DType::kF32 && plan_.buffers[output].location == PlanBuffer::Location::kArena;
   }
+  // The same of a step that computes: what leaves the plan is widened behind it.
+  bool gives_float(size_t output) const {
+    return may_be_bf16(output) || (plan_.buffers[output].dtype == DType::kF32 &&
+                                   plan_.buffers[output].location == PlanBuffer::Location::kOutput);
+  }
 
   // Whether autocast converts this operand of a step.
   static bool is_autocast(const PlanStep& step, size_t input) {
@@ -65,7 +75,7 @@ class MixedBf16 {
       case Kind::kLinear: return place_product(step);
       case Kind::kAttention:
         for (size_t& input : step.inputs) input = as(input, DType::kBF16);
-        if (may_be_bf16(step.output)) buffer(step.output).dtype = DType::kBF16;
+        if (gives_float(step.output)) buffer(step.output).dtype = DType::kBF16;
         return;
       case Kind::kDynamicLinear:
       case Kind::kGroupLinear:
@@ -91,17 +101,33 @@ class MixedBf16 {
     }
     const bool all =
         std::all_of(step.inputs.begin(), step.inputs.end(), [&](size_t input) { return dtype(input) == DType::kBF16; });
-    if (all && may_be_bf16(step.output)) buffer(step.output).dtype = DType::kBF16;
+    if (all && gives_float(step.output)) buffer(step.output).dtype = DType::kBF16;
     else read_all_as(step, DType::kF32);
   }
 
   void place_product(PlanStep& step) {
     if (has_float_weight(step)) step.inputs[0] = as(step.inputs[0], DType::kBF16);
     if (dtype(step.output) != DType::kF32) return;
+    Tensor& bias = step.weights()->bias;
+    if (bias.defined()) bias = bias.to(DType::kBF16).to(DType::kF32);
     const bool has_residual = step.inputs.size() > 1;
-    if (may_be_bf16(step.output) && (!has_residual || dtype(step.inputs[1]) == DType::kBF16))
+    if (gives_float(step.output) && (!has_residual || dtype(step.inputs[1]) == DType::kBF16))
       buffer(step.output).dtype = DType::kBF16;
     else if (has_residual && dtype(step.inputs[1]) == DType::kBF16) step.inputs[1] = as(step.inputs[1], DType::kF32);
+  }
+
+  // The step that widens a bf16 which leaves the plan: its bytes there are f32.
+  PlanStep widening(PlanStep& step) {
+    PlanBuffer narrow = buffer(step.output);
+    narrow.location = PlanBuffer::Location::kArena;
+    buffer(step.output).dtype = DType::kF32;
+    PlanStep out;
+    out.form = PlanStep::Arrange{};
+    out.name = narrow.name;
+    out.inputs = {plan_.buffers.size()};
+    out.output = std::exchange(step.output, plan_.buffers.size());
+    plan_.buffers.push_back(std::move(narrow));
+    return out;
   }
 
   void read_all_as(PlanStep& step, DType to) {

@@ -3,7 +3,8 @@ float32 and in bfloat16.
 
 Run with PyTorch 2.6 in this folder: python3 make_bf16.py. NAME.pt2 is the exported model, NAME.int8.pt2 what
 convert_pt2e makes of it with the X86 recipe; bf16.json has their inputs, their outputs and those under
-torch.autocast("cpu", torch.bfloat16).
+torch.autocast("cpu", torch.bfloat16), of the int8 ones compiled by Inductor too, which is int8-mixed-bf16: integers are
+multiplied as they are, where the graph alone rounds dequantized activations and weights first.
 """
 
 import json
@@ -11,6 +12,7 @@ import pathlib
 import sys
 
 import torch
+import torch._inductor.config
 import torch.nn.functional as F
 from torch import nn
 from torch.ao.quantization.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -60,6 +62,11 @@ class Transformer(nn.Module):
         return x + self.narrow(F.gelu(self.wide(self.second(x))))
 
 
+def inductor_outputs_of(model, x):
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), torch._inductor.config.patch(freezing=True):
+        return torch.compile(model)(x).float().flatten().tolist()
+
+
 def outputs_of(model, x):
     with torch.no_grad():
         plain = model(x)
@@ -95,7 +102,7 @@ def main():
             "input": x.flatten().tolist(),
             "input_shape": list(x.shape),
             "float": outputs_of(model, x),
-            "int8": outputs_of(converted, x),
+            "int8": outputs_of(converted, x) | {"inductor": inductor_outputs_of(converted, x)},
         }
         print(
             {
