@@ -181,6 +181,71 @@ test("settings that are none", () => {
   refused(() => prepared.loadObservers([1n]), /is no plain data/);
 });
 
+test("settings of observers that nothing reads", () => {
+  const config = (observer) => ({
+    inputActivation: { spec: "quantization", dtype: "int8", qscheme: "per_tensor_affine", observer },
+  });
+  const quantizing = (observer) => new qdq.XNNPACKQuantizer().setGlobal(config(observer));
+  for (const [observer, name] of [
+    [{ class: "MinMaxObserver", args: { groupSize: 32 } }, "group_size"],
+    [{ class: "HistogramObserver", args: { averagingConstant: 0.5 } }, "averaging_constant"],
+    [{ class: "MovingAverageMinMaxObserver", args: { bins: 99 } }, "bins"],
+  ])
+    refused(
+      () => qdq.preparePt2e(program, quantizing(observer)),
+      new RegExp(`${name}' .*is given, and .* does not read it`),
+    );
+  expect(qdq.preparePt2e(program, quantizing({ class: "HistogramObserver", args: { bins: 99 } })).warnings()).toEqual(
+    [],
+  );
+  const activation = { class: "MinMaxObserver", args: { bins: 99 } };
+  const weight = { class: "MinMaxObserver", args: { dtype: "qint8" } };
+  refused(
+    () => qdq.preparePt2e(program, new qdq.QConfigMapping().setGlobal({ activation, weight })),
+    /MinMaxObserver does not read the argument 'bins'/,
+  );
+});
+
+// ONNX's protobuf: a number or bytes as a field of a message.
+function field(number, value) {
+  if (typeof value === "number") return Buffer.from([number * 8, value]);
+  const bytes = Buffer.from(value);
+  return Buffer.concat([Buffer.from([number * 8 + 2, bytes.length]), bytes]);
+}
+const message = (...fields) => Buffer.concat(fields);
+
+test("an ONNX model in training mode", async () => {
+  const shape = message(...[2, 4].map((extent) => field(1, field(1, extent))));
+  const type = field(1, message(field(1, 1), field(2, shape)));
+  const value = (name) => message(field(1, name), field(2, type));
+  const node = (op, inputs, output) =>
+    message(...inputs.map((input) => field(1, input)), field(2, output), field(3, op), field(4, op));
+  const weight = message(
+    ...[4, 4].map((extent) => field(1, extent)),
+    field(2, 1),
+    field(8, "w"),
+    field(9, new Uint8Array(new Float32Array(16).fill(0.5).buffer)),
+  );
+  const training = message(field(2, 9), field(8, "t"), field(9, [1]));
+  const graph = message(
+    field(1, node("MatMul", ["x", "w"], "m")),
+    field(1, node("Dropout", ["m", "", "t"], "y")),
+    field(2, "g"),
+    field(5, weight),
+    field(5, training),
+    field(11, value("x")),
+    field(12, value("y")),
+  );
+  const length = Buffer.from([7 * 8 + 2, (graph.length & 127) | 128, graph.length >> 7]);
+  const file = message(field(1, 8), length, graph, field(8, message(field(1, ""), field(2, 17))));
+  const trained = await qdq.loadOnnx(new Uint8Array(file));
+  for (const one of [quantizer(), qdq.getDefaultQConfigMapping("x86")])
+    refused(() => qdq.preparePt2e(trained, one), /exported in training mode: dropout drops values at random/);
+  const prepared = qdq.preparePt2e(qdq.moveExportedModelToEval(trained), quantizer());
+  prepared.run([qdq.tensor(new Float32Array(8).fill(1), [2, 4])]);
+  expect(qdq.convertPt2e(prepared).info().nodes.length).toBeGreaterThan(3);
+});
+
 test("names that are none", () => {
   for (const wrong of [Symbol("s"), 5, "torch.nn.Conv2d", [5], Array(1), [Symbol("s")]]) {
     refused(() => qdq.getSourcePartitions(program, wrong), /the sources are .*, wanted an array of strings/);

@@ -57,6 +57,7 @@ const beyondTheSchema = new RegExp(
     "fixes the scale or",
     "regular expression",
     "which PyTorch 2.6 does not support",
+    "does not read",
   ].join("|"),
 );
 
