@@ -5,9 +5,13 @@ torchvision, and networks like BERT, GPT and those around LSTM and GRU.
   python3 tests/onnx_exports.py --make NAME FOLDER      in a Python with PyTorch 2.6 and torchvision
 
 Weights are random; the outputs that qdq's are held against are PyTorch's. The batch is open, and of sequences the
-length. Images are 96 x 96 where the network takes any. torch.onnx.export writes as TorchScript does; its newer form
-(dynamo=True) is tried too where the package onnxscript is there, as NAME-dynamo. What is made goes to
-build/onnx_exports, a network at a time. A second call goes on where the first ended. Prints a row for each network.
+length. Images are 96 x 96 where the network takes any. torch.onnx.export writes as TorchScript does (opset 17); its
+newer form (dynamo=True, opset 18) is tried too where the package onnxscript is there. Each file is opened, run,
+quantized to int8 ONNX by both quantizers, and those files run by qdq and ONNX Runtime. What is made goes to
+build/onnx_exports, a network at a time. A second call goes on where the first ended. Prints a table in Markdown with a
+row for each file: the largest difference from PyTorch's outputs, then for each quantizer the mean difference of the
+int8 file's outputs from PyTorch's, and of ONNX Runtime's outputs of that file from qdq's (and where that is much, of
+ONNX Runtime's from its own without optimizations); all over the largest output.
 """
 
 import argparse
@@ -18,11 +22,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import onnx_models
+
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "onnx_exports"
 IMAGE = 96
 # Networks that take one size only, and the smallest that others take.
 SIZES = {"maxvit_t": 224, "inception_v3": 299, "vit_h_14": 224}
+ONNX_RUNTIME = [f"{quantizer} in ONNX Runtime" for quantizer in onnx_models.QUANTIZERS]
+EXPORTERS = ["TorchScript", "dynamo"]
 SEQUENCES = ["bert", "bert_pooled", "gpt", "lstm", "lstm_bidirectional", "gru", "rnn", "seq2seq"]
 
 
@@ -127,25 +135,43 @@ def image_network(name):
 
 
 def make(name, folder):
+    """FOLDER/EXPORTER with model.onnx, inputs.npz and outputs.npz of each exporter that is there, or error.txt."""
     import numpy
     import torch
 
-    folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)  # which torch.onnx.export has no form for
-    base = name.removesuffix("-dynamo")
-    model, inputs, open_axes = (sequence_network if base in SEQUENCES else image_network)(base)
+    model, inputs, open_axes = (sequence_network if name in SEQUENCES else image_network)(name)
     model.eval()
     with torch.no_grad():
         results = torch.utils._pytree.tree_leaves(model(*inputs.values()))
-        settings = {"input_names": list(inputs), "output_names": [f"out_{i}" for i in range(len(results))]}
-        if base != name:
-            settings |= {"dynamo": True, "external_data": True, "dynamic_shapes": tuple(open_axes.values())}
-        else:
-            settings |= {"dynamic_axes": open_axes | {key: {0: "batch"} for key in settings["output_names"]}}
-        torch.onnx.export(model, tuple(inputs.values()), str(folder / "model.onnx"), opset_version=17, **settings)
-    numpy.savez(folder / "inputs.npz", **{key: value.numpy() for key, value in inputs.items()})
-    numpy.savez(folder / "outputs.npz", *[value.numpy() for value in results])
+    names = {"input_names": list(inputs), "output_names": [f"out_{i}" for i in range(len(results))]}
+    axes = open_axes | {key: {0: "batch"} for key in names["output_names"]}
+    settings = {"TorchScript": {"opset_version": 17, "dynamic_axes": axes}}
+    if has_onnxscript():
+        # torch.export writes the steps of a recurrent layer one by one, and their number with them.
+        is_unrolled = name in SEQUENCES and name not in ("bert", "bert_pooled", "gpt")
+        shapes = tuple({0: "batch"} if is_unrolled else axes for axes in open_axes.values())
+        settings["dynamo"] = {"dynamo": True, "opset_version": 18, "external_data": True, "dynamic_shapes": shapes}
+    for exporter, how in settings.items():
+        to = folder / exporter
+        to.mkdir(parents=True)
+        try:
+            with torch.no_grad():
+                torch.onnx.export(model, tuple(inputs.values()), str(to / "model.onnx"), **names, **how)
+            numpy.savez(to / "inputs.npz", **{key: value.numpy() for key, value in inputs.items()})
+            numpy.savez(to / "outputs.npz", *[value.numpy() for value in results])
+        except Exception as error:
+            (to / "error.txt").write_text(f"{type(error).__name__}: {str(error).strip()[:300]}")
+
+
+def has_onnxscript():
+    try:
+        import onnxscript  # noqa: F401
+
+        return True
+    except ImportError:
+        return False
 
 
 def names():
@@ -153,17 +179,51 @@ def names():
     from torchvision import models
     from zoo import macs_of
 
-    try:
-        import onnxscript  # noqa: F401
-
-        newer = True
-    except ImportError:
-        newer = False
-    print(json.dumps([SEQUENCES + sorted(models.list_models(module=models), key=macs_of), newer]))
+    print(json.dumps([SEQUENCES + sorted(models.list_models(module=models), key=macs_of), has_onnxscript()]))
 
 
 # --- where qdq runs
 # ----------------------------------------------------------------------------------------------------
+
+
+COLUMNS = ["network", "exporter", "difference"]
+COLUMNS += [quantizer + what for quantizer in ("XNNPACK", "X86") for what in (": error", ", beside ONNX Runtime")]
+
+
+def row_of(network, exporter, model):
+    cell = lambda value: "–" if value == "–" else "**no**" if value is None else f"{value:.1e}"
+    cells = [network, exporter, cell(model.row.get("native"))]
+    for quantizer in onnx_models.QUANTIZERS:
+        pair = model.row.get(quantizer)
+        own = model.row.get(f"{quantizer} itself")
+        beside = cell(model.row.get(f"{quantizer} in ONNX Runtime", "–"))
+        cells += [cell(pair and pair[1]), beside if own is None else f"{beside} (itself: {own:.1e})"]
+    return "| " + " | ".join(cells) + " |"
+
+
+def take(network, python, options):
+    """{exporter: {line: a row, failures, row: numbers by what was done}}."""
+    folder, out = WORK / network, {}
+    shutil.rmtree(folder, ignore_errors=True)
+    made = python("--make", network, str(folder))
+    for exporter in EXPORTERS:
+        error, source = f"ended with {made.returncode}: {made.stderr[-300:]}", folder / exporter
+        if (source / "outputs.npz").exists():
+            name = f"{network}-{exporter}"
+            files = {file.name: file for file in source.iterdir()}
+            model = onnx_models.take(name, files, options, ["onnx"], False)
+            row = {"line": row_of(network, exporter, model), "failures": model.failures, "row": model.row}
+            shutil.rmtree(onnx_models.WORK / name)
+        elif source.exists() or made.returncode:
+            error = (source / "error.txt").read_text() if (source / "error.txt").exists() else error
+            failures = [f"{network}, {exporter}: PyTorch does not export it: {error}"]
+            row = {"line": f"| {network} | {exporter} | PyTorch does not export it |  |  |  |  |", "failures": failures}
+        else:
+            continue
+        shutil.rmtree(source, ignore_errors=True)
+        out[exporter] = row
+    shutil.rmtree(folder, ignore_errors=True)
+    return out
 
 
 def main():
@@ -171,11 +231,9 @@ def main():
         return make(sys.argv[2], Path(sys.argv[3]))
     if sys.argv[1:] == ["--names"]:
         return names()
-    import onnx_models
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", required=True, help="what starts a Python with PyTorch 2.6 and torchvision")
-    parser.add_argument("--only", help="the network of this name")
+    parser.add_argument("--only", nargs="+", default=[], help="the networks of these names")
     parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
     parser.add_argument("--node", default="", help="the package's")
     parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
@@ -188,31 +246,20 @@ def main():
         text=True,
         check=False,
     )
-    listed = python("--names")
-    networks, newer = json.loads(listed.stdout.splitlines()[-1])
+    WORK.mkdir(parents=True, exist_ok=True)
+    listed = WORK / "names.json"
+    if not listed.exists():
+        listed.write_text(python("--names").stdout.splitlines()[-1])
+    networks, newer = json.loads(listed.read_text())
     if not newer:
         print("torch.onnx.export(dynamo=True) is left out: the package onnxscript is not there\n")
-    WORK.mkdir(parents=True, exist_ok=True)
     models = []
-    print("| " + " | ".join(onnx_models.COLUMNS) + " |\n|" + "---|" * len(onnx_models.COLUMNS), flush=True)
-    for network in networks:
-        for name in [network, f"{network}-dynamo"] if newer else [network]:
-            row, folder = WORK / f"{name}.json", WORK / name
-            if options.only not in (None, network):
-                continue
-            if not row.exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                made = python("--make", name, str(folder))
-                if not (folder / "outputs.npz").exists():
-                    found = {"line": f"| {name} | PyTorch does not export it |", "failures": [made.stderr[-300:]]}
-                else:
-                    files = {file.name: file for file in folder.iterdir()}
-                    model = onnx_models.take(name, files, options)
-                    found = {"line": onnx_models.row_of(model), "failures": model.failures, "row": model.row}
-                    shutil.rmtree(onnx_models.WORK / name)
-                shutil.rmtree(folder, ignore_errors=True)
-                row.write_text(json.dumps(found))
-            found = json.loads(row.read_text())
+    print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
+    for network in [name for name in networks if not options.only or name in options.only]:
+        rows = WORK / f"{network}.json"
+        if not rows.exists():
+            rows.write_text(json.dumps(take(network, python, options)))
+        for found in json.loads(rows.read_text()).values():
             print(found["line"], flush=True)
             models.append(found)
     print()
@@ -222,7 +269,8 @@ def main():
     count = lambda *what: sum(all(m.get("row", {}).get(key) is not None for key in what) for m in models)
     print(
         f"{count('opens')} of {len(models)} open, {count('native')} agree, "
-        f"{count(*onnx_models.QUANTIZERS)} quantize with both quantizers"
+        f"{count(*onnx_models.QUANTIZERS)} quantize with both quantizers, of {count(*ONNX_RUNTIME)} ONNX Runtime gives "
+        "qdq's outputs of both int8 files"
     )
     return 0
 
