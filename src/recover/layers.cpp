@@ -39,11 +39,23 @@ bool multiplies_tensors(const Node& node) {
 }
 
 void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules) {
+  std::vector<Node*> around;
   for (Node* node : modules) {
+    Node* value = node->arg(0).node();
+    around.push_back(value);
+    around.insert(around.end(), node->users().begin(), node->users().end());
     std::erase(impl.groups[*impl.group_of_module(*node)].inserted_as, node->name());
     impl.modules.erase(node->target());
-    node->replace_all_uses_with(node->arg(0).node());
+    node->replace_all_uses_with(value);
+    std::erase(around, node);
     impl.program.graph->erase(node);
+  }
+  const auto is_observer = [&](const Node* node) { return impl.group_of_module(*node).has_value(); };
+  for (const Node* node : around) {
+    const std::vector<Node*> inputs = node->input_nodes();
+    if (node->op() == Node::Op::kCallFunction && std::none_of(inputs.begin(), inputs.end(), is_observer) &&
+        std::none_of(node->users().begin(), node->users().end(), is_observer))
+      impl.annotations.note(node, {"", "", true, "recovery left its values in float, which brings the outputs nearer"});
   }
   impl.interpreter.reset();
 }

@@ -1,4 +1,5 @@
 // Accuracy that comes back: the simulation that everything is judged by, and each remedy.
+#include "quant/explain.h"
 #include "recover/recovery.h"
 #include "recover/precision.h"
 #include "recover/sensitivity.h"
@@ -522,6 +523,21 @@ TEST(ReleaseOutputs, LeavesWhatFollowsTheLastLayerUnrounded) {
   const Program converted = convert_pt2e(prepared);
   const Node* output = converted.graph->output_node()->arg(0).list()[0].node();
   EXPECT_TRUE(is_a(*output, Family::kLinear));
+}
+
+TEST(ReleaseOutputs, SaysWhyAProductStaysInFloat) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* layer = b.call("linear.default", {x, b.weight("a.weight", {4, 16}), b.weight("a.bias", {4})});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(b.finish({b.call("mul.Tensor", {layer, layer})}), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  Recovery recovery(prepared, rows());
+  EXPECT_EQ(release_outputs(recovery), 2);
+  const std::vector<LeftInFloat> left = left_in_float(prepared, convert_pt2e(prepared));
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].op, "aten.mul.Tensor");
+  EXPECT_EQ(left[0].reason, "recovery left its values in float, which brings the outputs nearer");
 }
 
 TEST(Sensitivities, TellWhichOperatorCosts) {
