@@ -81,7 +81,7 @@ Contestant prepare(const std::string& model, const BenchmarkOptions& options, Ho
   const Program program = load_model(model, host.files).program;
   one.inputs = options.inputs.empty() ? random_inputs(program, model, options.batch)
                                       : open_data(options.inputs, program, {}, host.files)->batch(0);
-  if (options.explain) one.layers = integer_layers(program);
+  if (options.explain) one.layers = integer_layers(program, one.inputs);
   double began = host.now_seconds();
   one.session = std::make_unique<Session>(open_session(program, options.session, host));
   one.prepare_seconds = host.now_seconds() - began;

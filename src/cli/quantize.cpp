@@ -293,7 +293,8 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
   const auto left = left_in_float(prepared, plain ? *plain : converted);
   const int64_t layers = count_layers(prepared, plain ? *plain : converted);
   out += layers_text(layers, left);
-  const IntegerLayers integers = integer_layers(plain ? *plain : converted);
+  const IntegerLayers integers = integer_layers(
+      plain ? *plain : converted, calibration.uses_data() ? calibration.data->batch(0) : std::vector<Tensor>{});
   out += float_layers_text(integers);
   if (profile) out += verdicts_line(converted, *profile);
   const double seconds = host.now_seconds() - began;

@@ -62,7 +62,7 @@ std::string reason_of(const Program& program, const Node& layer, const NodeFate*
 
 }  // namespace
 
-IntegerLayers integer_layers(const Program& program) {
+IntegerLayers integer_layers(const Program& program, std::span<const Tensor> example) {
   IntegerLayers out;
   uint64_t bytes = 0;
   for (const Attribute& attribute : program.attributes) bytes += attribute.tensor.nbytes();
@@ -75,7 +75,12 @@ IntegerLayers integer_layers(const Program& program) {
     make_outputs_of_mutations(lowered);
     bind_constant_operands(lowered);
     infer_shapes(lowered);
-    if (gains_by_known_sizes(lowered)) lowered = with_known_sizes(lowered, lowered.symbol_hints);
+    if (gains_by_known_sizes(lowered)) {
+      std::map<std::string, int64_t> symbols =
+          symbols_of(lowered.graph->placeholders(), std::vector<Value>(example.begin(), example.end()));
+      symbols.insert(lowered.symbol_hints.begin(), lowered.symbol_hints.end());
+      lowered = with_known_sizes(lowered, symbols);
+    }
     join_operators(lowered);
     make_images_of_signals(lowered, false);
     Fusion fusion = fuse_program(lowered);

@@ -121,7 +121,7 @@ class KnownSizes {
 
   // Of few numbers, as those are that sizes are computed with.
   static bool is_computed_from_constants(const Node& node, const OpDef& op) {
-    if (!is_pure(op)) return false;
+    if (!is_pure(op) || is_a(node, Family::kDequantize)) return false;  // integer kernels take what is behind it
     for (const Node* input : node.input_nodes()) {
       const TensorMeta* meta = input->meta.val.tensor();
       if (input->op() != Node::Op::kGetAttr || meta == nullptr || is_large(*meta)) return false;
@@ -274,6 +274,18 @@ bool gains_by_known_sizes(const Program& program) {
             (node->is(op::kCond) && node->arg(0).node() != nullptr && follows.count(node->arg(0).node()) != 0);
   }
   return gains && bytes <= kMostBytes;
+}
+
+std::map<std::string, int64_t> symbols_of(const std::vector<Node*>& placeholders, std::span<const Value> inputs) {
+  std::map<std::string, int64_t> symbols;
+  for (size_t i = 0; i < std::min(inputs.size(), placeholders.size()); ++i) {
+    const TensorMeta* meta = placeholders[i]->meta.val.tensor();
+    const Tensor* input = inputs[i].get_if<Tensor>();
+    if (meta == nullptr || input == nullptr || input->sizes().size() != meta->sizes.size()) continue;
+    for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
+      if (!meta->sizes[axis].is_constant()) symbols.emplace(meta->sizes[axis].to_string(), input->sizes()[axis]);
+  }
+  return symbols;
 }
 
 Program with_known_sizes(const Program& program, const std::map<std::string, int64_t>& symbols) {

@@ -265,18 +265,6 @@ struct Session::Impl {
                                 "0..127) runs on oneDNN"));
   }
 
-  // What the symbols of the inputs' sizes are; the interpreter checks that all inputs agree.
-  std::map<std::string, int64_t> symbols_of(std::span<const Value> inputs) const {
-    std::map<std::string, int64_t> symbols;
-    for (size_t i = 0; i < std::min(inputs.size(), placeholders.size()); ++i) {
-      const TensorMeta* meta = placeholders[i]->meta.val.tensor();
-      const Tensor* input = inputs[i].get_if<Tensor>();
-      if (meta == nullptr || input == nullptr || input->sizes().size() != meta->sizes.size()) continue;
-      for (size_t axis = 0; axis < meta->sizes.size(); ++axis)
-        if (!meta->sizes[axis].is_constant()) symbols.emplace(meta->sizes[axis].to_string(), input->sizes()[axis]);
-    }
-    return symbols;
-  }
   std::map<std::string, int64_t> symbols_at_export() const {
     std::map<std::string, int64_t> symbols = program.symbol_hints;
     for (const Node* input : program.graph->placeholders())
@@ -317,7 +305,7 @@ struct Session::Impl {
     return sized.front().session.get();
   }
   Session* session_for(std::span<const Tensor> inputs) {
-    return session_for(symbols_of(std::vector<Value>(inputs.begin(), inputs.end())));
+    return session_for(symbols_of(placeholders, std::vector<Value>(inputs.begin(), inputs.end())));
   }
 
   void select(std::map<std::string, int64_t> symbols) {
@@ -471,7 +459,8 @@ void Session::reset() {
 
 std::vector<Value> Session::run_values(std::span<const Value> inputs) {
   const auto running = impl_->begin_run();
-  std::map<std::string, int64_t> symbols = impl_->symbols_of(inputs);
+  // The interpreter checks that all inputs agree.
+  std::map<std::string, int64_t> symbols = symbols_of(impl_->placeholders, inputs);
   if (Session* session = impl_->session_for(symbols)) return session->run_values(inputs);
   impl_->select(std::move(symbols));
   return impl_->interpreter->run_values(inputs);

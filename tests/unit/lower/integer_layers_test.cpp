@@ -44,6 +44,26 @@ TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
   EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": its weight alone is quantized"));
 }
 
+// A slice whose end is computed from the batch: what stands behind is fused once the sizes of an input are known, and
+// its small weights stay integers.
+TEST(IntegerLayers, TakesTheSizesOfAnExample) {
+  GraphBuilder g;
+  Node* x = g.input({2, 3, 6, 6});
+  Node* size = g.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* number = g.call("torch.ops.aten.scalar_tensor.default", {size});
+  Node* end = g.call("torch.ops.aten.item.default", {g.call("torch.ops.aten.to.dtype", {number, DType::kS64})});
+  Node* part = g.call("torch.ops.aten.slice.Tensor", {x, 2, 0, end});
+  const Program program = g.done(
+      {g.round(g.conv(g.round(g.conv(g.round(part, 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 128), {4, 8, 1, 1}), 0.1, 120)});
+  const IntegerLayers open = integer_layers(program);
+  EXPECT_EQ(open.total, 2u);
+  EXPECT_EQ(open.in_float.size(), 2u);
+  const Tensor example = Tensor::empty({4, 3, 6, 6}, DType::kF32);
+  const IntegerLayers found = integer_layers(program, {{example}});
+  EXPECT_EQ(found.total, 2u);
+  EXPECT_EQ(float_layers_text(found), "");
+}
+
 TEST(IntegerLayers, AsksForRowsOfEmbeddings) {
   GraphBuilder g;
   Node* ids = g.input({1, 5});
