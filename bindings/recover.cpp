@@ -7,6 +7,7 @@
 #include "format/json.h"
 #include "io/model.h"
 #include "recover/gptq.h"
+#include "recover/statistics.h"
 #include "report/layer_gains.h"
 #include "report/metrics.h"
 #include "report/precision_report.h"
@@ -38,6 +39,27 @@ val round_in_groups(int prepared, const val& batches, const val& on_rounding) {
         gptq(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
              [&](int64_t done, int64_t total) { on_rounding(static_cast<double>(done), static_cast<double>(total)); }));
   });
+}
+
+val observe_layers_of(int prepared) {
+  return guard([&] {
+    observe_layers(held<Prepared>(prepared, "a prepared program"));
+    return val::null();
+  });
+}
+
+// [{remedy, changes}] of the remedies that need statistics only.
+val apply_statistics(int prepared) {
+  return guard([&] {
+    format::Json out = format::Json::array();
+    for (const AppliedRemedy& remedy : recover_by_statistics(held<Prepared>(prepared, "a prepared program")))
+      out.push_back(format::json_object({{"remedy", remedy.remedy}, {"changes", remedy.changes}}));
+    return format::print_json(out);
+  });
+}
+
+val round_by_statistics(int prepared) {
+  return guard([&] { return static_cast<int>(gptq_by_statistics(held<Prepared>(prepared, "a prepared program"))); });
 }
 
 // `on_recovering` is told the remedy and how far it is.
@@ -142,6 +164,9 @@ val calibration_warnings(int handle, const val& batch) {
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("gptq", &round_in_groups);
+  emscripten::function("observeLayers", &observe_layers_of);
+  emscripten::function("recoverByStatistics", &apply_statistics);
+  emscripten::function("gptqByStatistics", &round_by_statistics);
   emscripten::function("calibrationWarnings", &calibration_warnings);
   emscripten::function("makeRecovery", &make_recovery);
   emscripten::function("nextRemedy", &next_remedy);

@@ -33,9 +33,10 @@
 #include "recipe/recipe.h"
 
 // prepare_pt2e, prepare_qat_pt2e, Trainer, recover, convert_pt2e; for calibrations in parts state_of, merge_states and
-// load_state.
+// load_state, and observe_layers and recover_by_statistics.
 #include "recover/recovery.h"
 #include "recover/sensitivity.h"
+#include "recover/statistics.h"
 #include "state/calibration_state.h"
 #include "state/state_file.h"
 #include "train/trainer.h"

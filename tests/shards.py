@@ -1,11 +1,13 @@
 """One int8 model however its calibration is cut and merged.
 
   python3 tests/shards.py MODELS [--only NAME,...] [--shards 1 2 7 64] [--qdq "./dev qdq"] [--node "npx qdq"]
+      [--recover] [--recipe "--weight-bits 4"]
 
 MODELS holds a folder for each model, with model.pt2 and calib.npz, as tests/real_models.py makes them in build/models.
 Each is calibrated in so many shards, natively, by the program that --node names, and by both in turn; the parts are
 merged in a random order, all at once, one after the other as a chain, and in pairs as a tree. Prints the SHA-256 of the
-models, and fails where one differs.
+models, and fails where one differs. With --recover the parts hold what layers read, too, and accuracy is recovered by
+it.
 """
 
 import argparse
@@ -65,7 +67,10 @@ def main():
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 2, 7, 64])
     parser.add_argument("--qdq", default=f"{ROOT}/dev qdq", help="the native program")
     parser.add_argument("--node", help="the program of the npm package; without it all is done natively")
+    parser.add_argument("--recover", action="store_true", help="recover accuracy by the merged statistics")
+    parser.add_argument("--recipe", default="", help="words of the recipe, for calibrate and quantize")
     options = parser.parse_args()
+    recipe = [*shlex.split(options.recipe), *(["--recover"] if options.recover else [])]
     builds = {"natively": [shlex.split(options.qdq)]}
     if options.node:
         builds["in Node"] = [shlex.split(options.node)]
@@ -83,11 +88,11 @@ def main():
                 parts = [f"part{k}.json" for k in range(1, count + 1)]
                 for k, part in enumerate(parts, 1):
                     words = ["--data", "calib.npz", "--batch-size", 2, "--shard", f"{k}/{count}"]
-                    by.run("calibrate", "model.pt2", *words, "-o", part)
+                    by.run("calibrate", "model.pt2", *words, *recipe, "-o", part)
                 random.Random(count).shuffle(parts)
                 for merge in (at_once, chain, tree):
                     merge(by, parts)
-                    by.run("quantize", "model.pt2", "--calibrate", "all.json", "-o", "int8.pt2")
+                    by.run("quantize", "model.pt2", "--calibrate", "all.json", *recipe, "-o", "int8.pt2")
                     hashes.add(hashlib.sha256((WORK / "int8.pt2").read_bytes()).hexdigest())
                     runs += 1
                     if len(hashes) > 1:

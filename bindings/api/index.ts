@@ -138,7 +138,15 @@ export { mergeStates } from "./state.js";
 export type { MergeOptions, PartOfData } from "./state.js";
 export type { Metric, MetricSamples } from "./metrics.js";
 export { measure } from "./metrics.js";
-export { choosePrecision, gptq, reachScore, recover, sensitivities } from "./recover.js";
+export {
+  choosePrecision,
+  gptq,
+  gptqByStatistics,
+  reachScore,
+  recover,
+  recoverByStatistics,
+  sensitivities,
+} from "./recover.js";
 export type {
   PrecisionName,
   PrecisionOptions,

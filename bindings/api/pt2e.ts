@@ -172,6 +172,11 @@ export interface PrepareOptions {
    * error.
    */
   histogramObserver?: HistogramObserver;
+  /**
+   * Sees, while the program is calibrated, what its layers read as well, in sums that merge exactly: for
+   * recoverByStatistics() and gptqByStatistics() on the merged state. Default false.
+   */
+  observeLayers?: boolean;
 }
 
 /**
@@ -181,7 +186,7 @@ export interface PrepareOptions {
  * `onWarning` is called with each of the warnings().
  */
 export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: PrepareOptions = {}): Prepared {
-  checkOptions("preparePt2e", options, ["onWarning", "mergeable", "histogramObserver"]);
+  checkOptions("preparePt2e", options, ["onWarning", "mergeable", "histogramObserver", "observeLayers"]);
   const writer = new RecipeWriter();
   const { mergeable, histogramObserver } = options;
   const more = {
@@ -193,6 +198,7 @@ export function preparePt2e(program: Program, quantizer: AnyQuantizer, options: 
     unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), false)),
     whole,
   );
+  if (options.observeLayers) unwrap(module().observeLayers(prepared.handle));
   if (options.onWarning) for (const warning of prepared.warnings()) options.onWarning(warning);
   return prepared;
 }

@@ -86,6 +86,33 @@ export async function gptq(
   );
 }
 
+/** What a remedy of recoverByStatistics() did. */
+export interface AppliedRemedy {
+  /** What was done. */
+  remedy: "equalization" | "rounding" | "bias correction";
+  /** How many places of the program changed; 0 if there was nothing to do. */
+  changes: number;
+}
+
+/**
+ * Brings accuracy back by what layers read of the calibration data, which states hold whose parts were calibrated with
+ * `observeLayers`, and without samples: channels of very different sizes are equalized, weights of 5 bits or fewer get
+ * the integers that serve their layer, and biases take back what the rounding of weights moves. The same merged state
+ * gives the same bytes as `qdq quantize --calibrate STATISTICS.json --recover`. Nothing is judged by the outputs;
+ * recover() does that, with samples. Throws QdqError{NotCalibrated} if there are no such statistics.
+ */
+export async function recoverByStatistics(prepared: Prepared): Promise<AppliedRemedy[]> {
+  return JSON.parse(unwrap(module().recoverByStatistics(handleOf(prepared))));
+}
+
+/**
+ * gptq() by such statistics in place of samples. Returns how many layers were rounded. Throws QdqError{NotCalibrated}
+ * if there are none.
+ */
+export async function gptqByStatistics(prepared: Prepared): Promise<number> {
+  return unwrap(module().gptqByStatistics(handleOf(prepared)));
+}
+
 /**
  * Brings the outputs of a calibrated program nearer to the float model's, without labels and without training: scales
  * of weights go below the recipe's eps, channels of very different sizes are equalized, ranges of activations are

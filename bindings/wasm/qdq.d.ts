@@ -171,6 +171,9 @@ export interface RawModule extends RawRunner {
     onRecovering: (remedy: string, done: number) => void,
   ): Answer<number>;
   gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;
+  observeLayers(prepared: number): Answer<null>;
+  recoverByStatistics(prepared: number): Answer<string>;
+  gptqByStatistics(prepared: number): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
   sensitivities(recovery: number): Answer<string>;
   measure(

@@ -7,6 +7,7 @@
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "quant/layer_statistics.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
 #include "state/state_file.h"
@@ -32,9 +33,10 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   check_mergeable(prepared);
-  QDQ_CHECK(prepared.needs_data(), kInvalidArgument,
+  QDQ_CHECK(prepared.needs_data() || options.recover, kInvalidArgument,
             "this recipe takes no ranges from samples in this model, so there is nothing to calibrate; quantize it "
             "without --calibrate");
+  if (options.recover) observe_layers(prepared);
   const auto is_histogram = [](const ObserverGroup& group) {
     return group.observer->class_name() == "MergeableHistogramObserver";
   };
@@ -57,18 +59,21 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const std::string text = print_state(state);
   host.files.write(options.output, format::bytes_of(text));
   const double seconds = host.now_seconds() - began;
-  print_summary(concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
-                       data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
-                       state.observers.size(), "\n  size              ", human_bytes(text.size()),
-                       "\n  time              ", human_seconds(seconds), "\n"),
-                {{"output", options.output},
-                 {"shard", to_string(shards)},
-                 {"batches", {{"shard", end - begin}, {"all", data->num_batches()}}},
-                 {"samples", data->num_samples()},
-                 {"observers", state.observers.size()},
-                 {"bytes", text.size()},
-                 {"seconds", seconds}},
-                options.json, host);
+  print_summary(
+      concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
+             data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
+             state.observers.size(), options.recover ? concat("\n  layers            ", state.layers.size()) : "",
+             "\n  size              ", human_bytes(text.size()), "\n  time              ", human_seconds(seconds),
+             "\n"),
+      {{"output", options.output},
+       {"shard", to_string(shards)},
+       {"batches", {{"shard", end - begin}, {"all", data->num_batches()}}},
+       {"samples", data->num_samples()},
+       {"observers", state.observers.size()},
+       {"layers", state.layers.size()},
+       {"bytes", text.size()},
+       {"seconds", seconds}},
+      options.json, host);
 }
 
 namespace {
@@ -135,6 +140,8 @@ void add_calibrate(CommandLine& line) {
                    "calibrate on the K-th of N parts of the batches, counted from 1 (1/1: all)")
       ->type_name("K/N");
   verb->add_option("-o,--output", options->output, "where to write what was seen")->required()->type_name("PART.json");
+  verb->add_flag("--recover", options->recover,
+                 "write what layers read too, for quantize --recover and --gptq on the merged statistics");
   add_quantizer_options(*verb, options->quantizer);
   add_data_options(*verb, options->data_options);
   add_fix_option(*verb, options->fixed);

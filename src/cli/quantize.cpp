@@ -227,14 +227,19 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
-  const bool wanted = wants_recovery(options, data != nullptr);
+  const bool wanted = wants_recovery(options, data != nullptr, calibration.is_state);
+  if (calibration.is_state && (wanted || options.gptq)) {
+    calibration.recovery = recover_by_state(options, prepared, host);
+    return;
+  }
   if (wanted && !needs_data)
     warn(concat(recovery_word(options), " does nothing: this recipe takes no ranges from samples in this model"), host);
   if (calibration.uses_data()) {
     calibrate(prepared, *data, host);
     for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
-  QDQ_CHECK(!options.gptq || data, kInvalidArgument, "--gptq rounds weights by samples; give some by --calibrate");
+  QDQ_CHECK(!options.gptq || data, kInvalidArgument,
+            "--gptq rounds weights by samples; give some by --calibrate, or the statistics of qdq calibrate --recover");
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
   if (options.gptq && calibration.rounded == 0)
     warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
@@ -314,7 +319,7 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
     fields["calibration"] = {{"samples", data->num_samples()},
                              {"batches", data->num_batches()},
                              {"seconds", calibration.ended - calibration.began}};
-  if (options.gptq) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
+  if (options.gptq && data) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
   if (!calibration.recovery.is_null()) fields["recovery"] = calibration.recovery;
   if (calibration.times) out += gains_text(*calibration.times, fields);
   print_summary(out, fields, options.json, host);

@@ -80,21 +80,27 @@ bool wishes_precision(const QuantizeOptions& options) {
          options.max_latency;
 }
 
-std::string recovery_word(const QuantizeOptions& options) {
-  if (options.recover) return "--recover";
+namespace {
+std::string wish_word(const QuantizeOptions& options) {
   if (options.target_metric) return "--target-metric";
   if (options.target_drop) return "--target-drop";
   if (options.target_agreement) return "--target-agreement";
   return options.max_size ? "--max-size" : "--max-latency";
 }
+}  // namespace
 
-bool wants_recovery(const QuantizeOptions& options, bool has_samples) {
+std::string recovery_word(const QuantizeOptions& options) { return options.recover ? "--recover" : wish_word(options); }
+
+bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_state) {
   const auto &agreement = options.target_agreement, &drop = options.target_drop;
   const bool wishes = wishes_precision(options);
   QDQ_CHECK(wishes || (options.precisions.empty() && options.search.empty()), kInvalidArgument,
             options.search.empty() ? "--precisions" : "--search",
             " needs a wish: --target-agreement, --target-drop, --target-metric, --max-size or --max-latency");
   if (!options.recover && !wishes) return false;
+  if (has_state && !wishes) return true;
+  QDQ_CHECK(!has_state, kInvalidArgument, wish_word(options), " judges programs by samples, and --calibrate has the ",
+            "statistics of a calibration; give samples by --calibrate, or leave it out");
   QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
             " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");
   QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,

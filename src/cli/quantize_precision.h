@@ -20,8 +20,8 @@ std::vector<Batch> all_batches(Data& data, Host& host);
 std::string recovery_word(const QuantizeOptions& options);
 bool wishes_precision(const QuantizeOptions& options);
 // Throws Error{kInvalidArgument} for words that do not fit each other. True if the options ask for recovery, or wish
-// something that precisions are chosen by.
-bool wants_recovery(const QuantizeOptions& options, bool has_samples);
+// something that precisions are chosen by. `has_state`: there is the state of a calibration in place of samples.
+bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_state);
 
 // What --target-agreement, --target-drop and --target-metric ask for, or the error of the outputs.
 struct Target {

@@ -7,6 +7,7 @@
 #include "cli/progress.h"
 #include "cli/quantize_precision.h"
 #include "recover/gptq.h"
+#include "recover/statistics.h"
 
 namespace qdq {
 
@@ -59,6 +60,24 @@ int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
     if (!progress) progress.emplace(host, "rounding weights", total, "layers");
     if (done != 0) progress->advance();
   });
+}
+
+Json recover_by_state(const QuantizeOptions& options, Prepared& prepared, Host& host) {
+  std::vector<AppliedRemedy> applied;
+  if (options.gptq) applied.push_back({"weights in groups", gptq_by_statistics(prepared)});
+  if (options.recover)
+    for (AppliedRemedy& remedy : recover_by_statistics(prepared)) applied.push_back(std::move(remedy));
+  Json out = Json::array();
+  std::string text = "recovering accuracy (by what layers read of the samples, without running them)\n";
+  for (const AppliedRemedy& remedy : applied) {
+    out.push_back({{"remedy", remedy.remedy}, {"changes", remedy.changes}});
+    char line[80];
+    std::snprintf(line, sizeof line, "  %-17s %lld place%s\n", remedy.remedy.c_str(),
+                  static_cast<long long>(remedy.changes), remedy.changes == 1 ? "" : "s");
+    text += line;
+  }
+  if (!options.json && !host.is_quiet()) host.print(text);
+  return {{"applied", std::move(out)}};
 }
 
 Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {

@@ -11,6 +11,10 @@ namespace qdq {
 // Rounds the weights in groups by the samples (recover/gptq.h); returns of how many layers.
 int64_t round_groups(Prepared& prepared, Data& data, Host& host);
 
+// Brings accuracy back by what layers read of the samples of a merged calibration, and rounds weights in groups by it,
+// as the options want; prints what was done and returns {"applied": [{"remedy", "changes"}, ...]}.
+format::Json recover_by_state(const QuantizeOptions& options, Prepared& prepared, Host& host);
+
 // Brings accuracy back on the samples, then chooses the precision that the options wish
 // (quantize_precision.h); prints what was done
 // and returns it: {"remedies": [...], "precision": {...}}, of which each is there if it was asked for. An interrupt

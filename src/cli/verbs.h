@@ -100,6 +100,7 @@ struct CalibrateOptions {
   DataOptions data_options;
   QuantizerOptions quantizer;
   OnnxFixed fixed;
+  bool recover = false;  // layers are observed, too
   bool allow_training_mode = false;
   bool json = false;
 };

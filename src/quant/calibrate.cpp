@@ -102,6 +102,7 @@ void Prepared::Impl::make_interpreter() {
     }
   erase_without_data(calibrated);
   interpreter = std::make_unique<Interpreter>(calibrated, backends);
+  if (node_hook) interpreter->set_node_hook(node_hook);
   const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
     const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
     if (x == nullptr)

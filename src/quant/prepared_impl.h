@@ -10,6 +10,7 @@
 
 #include "exec/interpreter.h"
 #include "quant/input_equalization.h"
+#include "quant/layer_statistics.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/pt2e.h"
 #include "quant/qat_conv_bn.h"
@@ -48,6 +49,8 @@ struct Prepared::Impl {
   std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
   // What weights and biases were before recovery of accuracy changed them for the sake of better integers.
   std::unordered_map<std::string, Tensor> float_constants;
+  std::vector<LayerStatistics> layers;  // observed, or loaded
+  Interpreter::NodeHook node_hook;      // of calibration; empty: nobody observes layers
   std::unique_ptr<OpBackend> own_backend;
   std::vector<OpBackend*> backends;
   Program calibrated;  // what calibration runs

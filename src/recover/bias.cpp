@@ -5,12 +5,16 @@
 #include "kernel/activation.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
-#include "recover/layers.h"
+#include "quant/layers.h"
+#include "recover/moments.h"
 #include "recover/recovery.h"
 
 namespace qdq {
 
 namespace {
+
+// Of fewer values a mean says more of these samples than of the layer.
+constexpr int64_t kFewestValues = 8;
 
 // The activation that alone reads the layer's value, observers aside.
 kernel::Activation activation_behind(const Node& layer) {
@@ -86,9 +90,7 @@ Tensor shift_to_means(const std::vector<Interpreter::Walk>& walks, const Node& n
   const int rounds = is_linear ? 1 : activation.kind == kernel::Activation::Kind::kClamp ? 4 : 2;
   for (int round = 0; round < rounds; ++round) {
     const ChannelSums now = sums_at(shift);
-    // Of fewer values a mean says more of these samples than of the layer.
-    constexpr double kFewest = 8;
-    if (now.count < kFewest) break;
+    if (now.count < kFewestValues) break;
     std::vector<float> ahead(shift.begin(), shift.end());
     std::vector<double> steps(shift.size());
     for (size_t c = 0; c < shift.size(); ++c) {
@@ -184,6 +186,39 @@ int64_t correct_biases(Recovery& recovery) {
   undo_all.keep();
   for (const Correction& correction : corrections) keep(impl, correction.bias);
   return static_cast<int64_t>(corrections.size());
+}
+
+int64_t correct_biases_by(Prepared& prepared, const MomentsOfLayers& moments) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  const Simulation simulation(prepared);
+  int64_t corrected = 0;
+  for (const QuantizedLayer& layer : quantized_layers(prepared)) {
+    const auto found = moments.find(layer.node->name());
+    const auto constant = own_constant(impl, weight_of(*layer.node));
+    // Rounding took the bias with it.
+    if (found == moments.end() || !constant || impl.float_constants.count(constant->name) != 0) continue;
+    const LayerMoments& seen = found->second;
+    if (seen.places < kFewestValues) continue;
+    const Tensor weight = impl.program.find_attribute(constant->name)->tensor.contiguous();
+    const auto own = own_bias(impl, *layer.node, weight.size(0));
+    if (!own) continue;
+    const Tensor rounded = simulation.rounded(layer.weight_observer, weight);
+    Tensor& bias = impl.program.find_attribute(own->name)->tensor;
+    bias = bias.contiguous().clone();
+    for (int64_t row = 0; row < weight.size(0); ++row) {
+      const int64_t first = row / (weight.size(0) / seen.groups) * seen.depth;
+      double moved = 0;
+      for (int64_t k = 0; k < seen.depth; ++k) {
+        const int64_t at = row * seen.depth + k;
+        moved += (static_cast<double>(weight.data<float>()[at]) - static_cast<double>(rounded.data<float>()[at])) *
+                 seen.sums[static_cast<size_t>(first + k)];
+      }
+      bias.data<float>()[row] += static_cast<float>(moved / static_cast<double>(seen.places));
+    }
+    keep(impl, *own);
+    ++corrected;
+  }
+  return corrected;
 }
 
 }  // namespace qdq

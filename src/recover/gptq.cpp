@@ -9,7 +9,9 @@
 #include "kernel/gemm.h"
 #include "op/facts.h"
 #include "quant/observers/qparams.h"
-#include "recover/layers.h"
+#include "quant/layers.h"
+#include "recover/moments.h"
+#include "recover/statistics.h"
 
 namespace qdq {
 
@@ -292,8 +294,8 @@ void advance_to_layer(Interpreter::Walk& walk, const Node& node) {
 struct RoundedWeight {
   Tensor min, max, weight;
 };
-RoundedWeight round_layer(const GroupedLayer& layer, const Tensor& weight, const Observer& observer,
-                          InputMoments& moments) {
+RoundedWeight round_grouped(const GroupedLayer& layer, const Tensor& weight, const Observer& observer,
+                            InputMoments& moments) {
   moments.hold(layer.depth);
   const std::vector<double> triangle = triangle_of(moments.squares, layer.depth);
   const int64_t groups = layer.depth / layer.group;
@@ -310,7 +312,43 @@ RoundedWeight round_layer(const GroupedLayer& layer, const Tensor& weight, const
   return out;
 }
 
+using RoundedLayers = std::vector<std::pair<const GroupedLayer*, RoundedWeight>>;
+
+int64_t keep_rounded(Prepared& prepared, const RoundedLayers& found) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  for (auto& [layer, rounded] : found) {
+    Attribute& attribute = *impl.program.find_attribute(layer->weight.name);
+    impl.float_constants.try_emplace(layer->weight.name, attribute.tensor);
+    attribute.tensor = rounded.weight;
+    prepared.set_range(*layer->weight.observer, rounded.min, rounded.max);
+  }
+  impl.interpreter.reset();
+  return static_cast<int64_t>(found.size());
+}
+
 }  // namespace
+
+int64_t gptq_by_statistics(Prepared& prepared) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.check_idle();
+  const std::vector<GroupedLayer> layers = grouped_layers(prepared);
+  const MomentsOfLayers moments = moments_of_layers(prepared);
+  RoundedLayers found;
+  for (const GroupedLayer& layer : layers) {
+    const auto seen = moments.find(layer.node->name());
+    if (seen == moments.end()) continue;
+    InputMoments sums(layer.depth);
+    size_t at = 0;
+    for (int64_t i = 0; i < layer.depth; ++i)
+      for (int64_t j = 0; j <= i; ++j, ++at)
+        sums.squares[static_cast<size_t>(i * layer.depth + j)] =
+            sums.squares[static_cast<size_t>(j * layer.depth + i)] = seen->second.squares[at];
+    sums.products = sums.squares;
+    const Tensor weight = impl.program.find_attribute(layer.weight.name)->tensor.contiguous();
+    found.emplace_back(&layer, round_grouped(layer, weight, *impl.groups[*layer.weight.observer].observer, sums));
+  }
+  return keep_rounded(prepared, found);
+}
 
 int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
              const std::function<void(int64_t done, int64_t total)>& on_rounding) {
@@ -324,7 +362,7 @@ int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
   std::vector<GroupedRun> runs;
   for (const Batch& batch : batches)
     runs.push_back({Interpreter::Walk(interpreter, batch), Interpreter::Walk(interpreter, batch)});
-  std::vector<std::pair<const GroupedLayer*, RoundedWeight>> found;
+  RoundedLayers found;
   for (size_t i = 0; i < layers.size(); ++i) {
     if (on_rounding) on_rounding(static_cast<int64_t>(i), static_cast<int64_t>(layers.size()));
     const GroupedLayer& layer = layers[i];
@@ -340,19 +378,12 @@ int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
     }
     if (moments.count == 0) continue;
     const Tensor weight = impl.program.find_attribute(layer.weight.name)->tensor.contiguous();
-    RoundedWeight rounded = round_layer(layer, weight, *impl.groups[*layer.weight.observer].observer, moments);
+    RoundedWeight rounded = round_grouped(layer, weight, *impl.groups[*layer.weight.observer].observer, moments);
     for (GroupedRun& run : runs) run.rounded.set_value(*weight_of(node), rounded.weight);
     found.emplace_back(&layer, std::move(rounded));
   }
   if (on_rounding) on_rounding(static_cast<int64_t>(layers.size()), static_cast<int64_t>(layers.size()));
-  for (auto& [layer, rounded] : found) {
-    Attribute& attribute = *impl.program.find_attribute(layer->weight.name);
-    impl.float_constants.try_emplace(layer->weight.name, attribute.tensor);
-    attribute.tensor = rounded.weight;
-    prepared.set_range(*layer->weight.observer, rounded.min, rounded.max);
-  }
-  impl.interpreter.reset();
-  return static_cast<int64_t>(found.size());
+  return keep_rounded(prepared, found);
 }
 
 }  // namespace qdq

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "quant/observers/observer_statistics.h"
-#include "recover/layers.h"
+#include "quant/layers.h"
 
 namespace qdq {
 

@@ -2,7 +2,7 @@
 #include <unordered_set>
 
 #include "quant/prepared_impl.h"
-#include "recover/layers.h"
+#include "quant/layers.h"
 #include "recover/recovery.h"
 
 namespace qdq {

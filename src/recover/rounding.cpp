@@ -1,150 +1,40 @@
 // Which integers weights become.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/parallel.h"
 #include "kernel/gemm.h"
 #include "op/facts.h"
-#include "recover/layers.h"
+#include "quant/layer_places.h"
+#include "quant/layers.h"
+#include "recover/moments.h"
 #include "recover/recovery.h"
 
 namespace qdq {
 
 namespace {
 
-// An axis along which a kernel moves.
-struct KernelAxis {
-  int64_t size = 1, stride = 1, padding = 0, dilation = 1;  // padding: before the first element
-  int64_t after = 0;                                        // and behind the last
-};
-
-// A layer whose weight is rounded: a product of the weight's rows with what the kernel sees at each place.
-struct RoundedLayer {
+// A layer whose weight is rounded.
+struct RoundedLayer : LayerProduct {
   QuantizedLayer layer;
   OwnConstant weight;
-  std::optional<OwnBias> bias;
-  std::vector<KernelAxis> axes;  // none: linear
-  int64_t groups = 1;
-  int64_t rows = 0, depth = 0;  // of a group
+  std::optional<OwnBias> bias{};
 };
 
-std::vector<int64_t> integers_of(const Argument& argument, size_t count) {
-  std::vector<int64_t> out;
-  if (argument.is_list())
-    for (const Argument& element : argument.list()) out.push_back(element.integer().value_or(-1));
-  else out.push_back(argument.integer().value_or(-1));
-  if (out.size() == 1) out.resize(count, out[0]);
-  return out;
-}
-
-// The axes of a convolution; none if they are no numbers that are known and sound.
-std::vector<KernelAxis> axes_of(const Node& node, const Tensor& weight) {
-  const auto count = static_cast<size_t>(weight.dim() - 2);
-  const std::vector<int64_t> stride = integers_of(argument_called(node, "stride"), count);
-  const std::vector<int64_t> dilation = integers_of(argument_called(node, "dilation"), count);
-  const Argument& given = argument_called(node, "padding");
-  const bool is_word = given.is<std::string>(), is_same = given == Argument("same");
-  const std::vector<int64_t> padding = is_word ? std::vector<int64_t>(count, 0) : integers_of(given, count);
-  if (stride.size() != count || dilation.size() != count || padding.size() != count) return {};
-  std::vector<KernelAxis> out;
-  for (size_t i = 0; i < count; ++i) {
-    KernelAxis axis{weight.size(static_cast<int64_t>(i) + 2), stride[i], padding[i], dilation[i], padding[i]};
-    if (std::min({axis.size, axis.stride, axis.dilation}) < 1 || axis.padding < 0) return {};
-    if (is_same) {
-      const int64_t all = axis.dilation * (axis.size - 1);
-      axis.padding = all / 2;
-      axis.after = all - axis.padding;
-    }
-    out.push_back(axis);
-  }
-  return out;
-}
-
-std::vector<RoundedLayer> rounded_layers(Recovery& recovery) {
-  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+std::vector<RoundedLayer> rounded_layers(const Prepared& prepared) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<RoundedLayer> out;
-  for (const QuantizedLayer& layer : quantized_layers(recovery.prepared())) {
+  for (const QuantizedLayer& layer : quantized_layers(prepared)) {
     const Node& node = *layer.node;
-    const bool convolves = is_plain_convolution(node);
     const auto constant = own_constant(impl, weight_of(node));
-    if (!(convolves || is_linear(node)) || !constant || !constant->observer || input_of(node) == nullptr) continue;
+    if (!constant || !constant->observer || input_of(node) == nullptr) continue;
     const Tensor& weight = impl.program.find_attribute(constant->name)->tensor;
     const Observer& observer = *impl.groups[*constant->observer].observer;
     const bool by_row = !is_per_channel(observer.args().qscheme) || observer.args().ch_axis == 0;
     if (!has_few_integers(observer) || weight.numel() == 0 || weight.dim() < 2 || !by_row) continue;
-    RoundedLayer rounded{layer, *constant, std::nullopt, {}};
-    if (convolves) {
-      rounded.axes = axes_of(node, weight);
-      rounded.groups = argument_called(node, "groups").integer().value_or(0);
-      if (rounded.axes.empty() || rounded.groups < 1 || weight.size(0) % rounded.groups != 0) continue;
-    }
-    rounded.rows = weight.size(0) / rounded.groups;
-    rounded.depth = weight.numel() / weight.size(0);
-    out.push_back(std::move(rounded));
+    if (auto product = product_of(node, weight)) out.push_back({std::move(*product), layer, *constant});
   }
   return out;
-}
-
-// The places of a layer's result that are looked at: every so manieth of a batch, not in step with its rows.
-class Places {
- public:
-  Places(const RoundedLayer& layer, const Tensor& x, int64_t wanted) : layer_(layer), channels_(x.size(1)) {
-    in_.assign(x.sizes().begin() + 2, x.sizes().end());
-    all_ = x.size(0);
-    for (size_t i = 0; i < in_.size(); ++i) {
-      const KernelAxis& axis = layer.axes[i];
-      const int64_t room = in_[i] + axis.padding + axis.after - axis.dilation * (axis.size - 1) - 1;
-      out_.push_back(room < 0 ? 0 : room / axis.stride + 1);
-      all_ *= out_.back();
-    }
-    step_ = std::max<int64_t>(1, all_ / std::max<int64_t>(1, wanted));
-    count_ = all_ / step_;
-  }
-  int64_t count() const { return count_; }
-
-  // What the kernel sees at each: [count, channels * taps], the channels of a group beside each other.
-  std::vector<float> seen_in(const Tensor& x) const {
-    const Tensor values = x.contiguous();
-    int64_t taps = 1, inner = 1;
-    for (const KernelAxis& axis : layer_.axes) taps *= axis.size;
-    for (const int64_t size : in_) inner *= size;
-    std::vector<float> out(static_cast<size_t>(count_ * channels_ * taps));
-    std::vector<int64_t> offsets(static_cast<size_t>(taps));
-    for (int64_t i = 0; i < count_; ++i) {
-      constexpr int64_t kPrime = 7919;
-      int64_t place = i * step_ + i * kPrime % step_;
-      const int64_t image = place / (all_ / x.size(0));
-      offsets.assign(offsets.size(), 0);
-      for (size_t a = in_.size(), before = 1, length = 1; a-- > 0;) {
-        const KernelAxis& axis = layer_.axes[a];
-        const int64_t first = place % out_[a] * axis.stride - axis.padding;
-        place /= out_[a];
-        for (size_t tap = 0; tap < offsets.size(); ++tap) {
-          const int64_t at = first + static_cast<int64_t>(tap / before) % axis.size * axis.dilation;
-          if (offsets[tap] >= 0)
-            offsets[tap] = at < 0 || at >= in_[a] ? -1 : offsets[tap] + at * static_cast<int64_t>(length);
-        }
-        before *= static_cast<size_t>(axis.size);
-        length *= static_cast<size_t>(in_[a]);
-      }
-      float* to = out.data() + i * channels_ * taps;
-      const float* from = values.data<float>() + image * channels_ * inner;
-      for (int64_t c = 0; c < channels_; ++c, from += inner)
-        for (const int64_t offset : offsets) *to++ = offset < 0 ? 0 : from[offset];
-    }
-    return out;
-  }
-
- private:
-  const RoundedLayer& layer_;
-  int64_t channels_, all_ = 0, step_ = 1, count_ = 0;
-  std::vector<int64_t> in_, out_;
-};
-
-// Rows of a linear layer as images without extent.
-Tensor as_images(const Tensor& x, const RoundedLayer& layer) {
-  return layer.axes.empty() ? x.contiguous().reshape({x.numel() / layer.depth, layer.depth}) : x;
 }
 
 // Sums over places, by group: of x' x'^T, of x' x^T, and of x' and x.
@@ -353,6 +243,21 @@ Tensor corrected_bias(const Tensor& bias, const RoundedLayer& layer, const Momen
   return out;
 }
 
+// Gives the layer's weight the integers, and their scales, that serve it best, and its bias what that moves.
+void round_layer(Prepared& prepared, const RoundedLayer& layer, Moments& moments) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  if (layer.bias) moments.center(layer);
+  moments.hold(layer);
+  Attribute& attribute = *impl.program.find_attribute(layer.weight.name);
+  const Tensor weight = attribute.tensor.contiguous();
+  choose_scales(prepared, layer, weight, moments);
+  const Tensor rounded = rounded_for(layer, weight, moments, *impl.groups[*layer.weight.observer].observer);
+  attribute.tensor = rounded;
+  if (!layer.bias) return;
+  Tensor& bias = impl.program.find_attribute(layer.bias->name)->tensor;
+  bias = corrected_bias(bias.contiguous(), layer, moments, weight, rounded);
+}
+
 // Two runs of the same samples, side by side.
 struct Pair {
   Interpreter::Walk floats, rounded;
@@ -378,12 +283,45 @@ Moments moments_of(Recovery& recovery, const RoundedLayer& layer, std::vector<Pa
   return moments;
 }
 
+// Those of LayerMoments, where the float layer's x is x', too.
+Moments moments_from(const RoundedLayer& layer, const LayerMoments& seen) {
+  Moments out(layer);
+  out.count = seen.places;
+  size_t at = 0;
+  for (int64_t group = 0; group < layer.groups; ++group)
+    for (int64_t i = 0; i < layer.depth; ++i)
+      for (int64_t j = 0; j <= i; ++j) {
+        const auto value = static_cast<float>(seen.squares[at++]);
+        for (const int64_t place : {i * layer.depth + j, j * layer.depth + i})
+          out.squares[static_cast<size_t>(group * layer.depth * layer.depth + place)] = value;
+      }
+  out.products = out.squares;
+  out.read = out.meant = seen.sums;
+  return out;
+}
+
 }  // namespace
+
+int64_t round_weights_by(Prepared& prepared, const MomentsOfLayers& moments) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  int64_t rounded = 0;
+  for (RoundedLayer& layer : rounded_layers(prepared)) {
+    const auto seen = moments.find(layer.layer.node->name());
+    if (seen == moments.end() || impl.groups[*layer.weight.observer].observer->args().group_size != 0) continue;
+    layer.bias = own_bias(impl, *layer.layer.node, layer.groups * layer.rows);
+    Moments sums = moments_from(layer, seen->second);
+    impl.float_constants.try_emplace(layer.weight.name, impl.program.find_attribute(layer.weight.name)->tensor);
+    round_layer(prepared, layer, sums);
+    if (layer.bias) keep(impl, *layer.bias);
+    ++rounded;
+  }
+  return rounded;
+}
 
 int64_t round_weights(Recovery& recovery) {
   Prepared& prepared = recovery.prepared();
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  std::vector<RoundedLayer> layers = rounded_layers(recovery);
+  std::vector<RoundedLayer> layers = rounded_layers(prepared);
   if (layers.empty()) return 0;
   const double before = recovery.decibels();
   const FloatProgram& floats = recovery.floats();
@@ -414,20 +352,12 @@ int64_t round_weights(Recovery& recovery) {
     const Node &exact = *floats.node(*layer.layer.node), &node = *simulation.node(*layer.layer.node);
     Moments moments = moments_of(recovery, layer, pairs, exact, node);
     if (moments.count == 0) continue;
-    if (layer.bias) moments.center(layer);
-    moments.hold(layer);
-    Attribute& attribute = *impl.program.find_attribute(layer.weight.name);
-    const Tensor weight = attribute.tensor.contiguous();
-    choose_scales(prepared, layer, weight, moments);
-    const Tensor rounded = rounded_for(layer, weight, moments, *impl.groups[*layer.weight.observer].observer);
-    weights.emplace_back(layer.weight.name, attribute.tensor);
-    attribute.tensor = rounded;
-    for (Pair& pair : pairs) pair.rounded.set_value(*weight_of(node), rounded);
-    if (layer.bias) {
-      Tensor& bias = impl.program.find_attribute(layer.bias->name)->tensor;
-      bias = corrected_bias(bias.contiguous(), layer, moments, weight, rounded);
-      for (Pair& pair : pairs) pair.rounded.set_value(*bias_of(node), bias);
-    }
+    weights.emplace_back(layer.weight.name, impl.program.find_attribute(layer.weight.name)->tensor);
+    round_layer(prepared, layer, moments);
+    for (Pair& pair : pairs)
+      pair.rounded.set_value(*weight_of(node), impl.program.find_attribute(layer.weight.name)->tensor);
+    for (Pair& pair : pairs)
+      if (layer.bias) pair.rounded.set_value(*bias_of(node), impl.program.find_attribute(layer.bias->name)->tensor);
   }
   pairs.clear();
   impl.interpreter.reset();

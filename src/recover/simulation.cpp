@@ -2,6 +2,7 @@
 
 #include "base/disk_blocks.h"
 #include "graph/dead_code.h"
+#include "quant/layers.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
 
@@ -33,11 +34,6 @@ Interpreter FloatProgram::interpreter() const { return float_interpreter_of(prog
 const Node* FloatProgram::node(const Node& of_prepared) const {
   const auto found = copies_.find(&of_prepared);
   return found == copies_.end() ? nullptr : found->second;
-}
-
-bool has_few_integers(const Observer& observer) {
-  constexpr int64_t kMost = 31;
-  return quantizes_statically(observer) && observer.quant_max() - observer.quant_min() <= kMost;
 }
 
 Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {

@@ -34,9 +34,6 @@ class FloatProgram {
   std::vector<OpBackend*> backends_;
 };
 
-// 5 bits or fewer: which integers the values become is worth choosing (round_weights in recovery.h).
-bool has_few_integers(const Observer& observer);
-
 // Each observer of the prepared program rounds what it sees by its present qparams, as the quantize and dequantize in
 // its place would; constants are rounded once. The numbers are those of the converted program run node by node.
 class Simulation {

@@ -4,7 +4,7 @@
 
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
-#include "recover/layers.h"
+#include "quant/layers.h"
 #include "recover/recovery.h"
 
 namespace qdq {

@@ -143,7 +143,8 @@ CalibrationState state_of(const Prepared& prepared, const CalibrationData& data,
             "a calibration in parts does not hold what the channels of inputs are, which the equalization of ",
             prepared.layers_to_equalize().empty() ? "" : prepared.layers_to_equalize()[0],
             " needs; calibrate in one piece, or leave the equalization config out");
-  CalibrationState out{QDQ_VERSION, program_hash(prepared.program()), recipe_hash(prepared), data, shards, {}};
+  CalibrationState out{QDQ_VERSION, program_hash(prepared.program()), recipe_hash(prepared), data, shards,
+                       {},          layer_statistics(prepared)};
   for (size_t i = 0; i < prepared.observers().size(); ++i) {
     const ObserverGroup& group = prepared.observers()[i];
     if (!sees_data(prepared, group)) continue;
@@ -199,6 +200,7 @@ void load_state(Prepared& prepared, const CalibrationState& state, const std::st
   }
   QDQ_CHECK(next == state.observers.size(), kInvalidArgument, what, " tells of ", state.observers.size(),
             " observers, the model has ", next, " that see data");
+  if (!state.layers.empty()) load_layer_statistics(prepared, state.layers, what);
 }
 
 }  // namespace qdq

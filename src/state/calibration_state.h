@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "quant/layer_statistics.h"
 #include "quant/observers/range_histogram.h"
 #include "quant/pt2e.h"
 
@@ -55,6 +56,7 @@ struct CalibrationState {
   CalibrationData data;
   Shards shards;
   std::vector<ObserverStatistics> observers;
+  std::vector<LayerStatistics> layers;  // none unless observe_layers was asked for
 };
 
 // The state of a program that was calibrated on these shards of the data. Throws Error{kInvalidArgument}, naming the
@@ -71,7 +73,7 @@ void check_mergeable(const Prepared& prepared);
 
 // Merges states one after the other and holds no more than one. All that it does is exact: counts are added, least and
 // largest values compared. So the order and the grouping change nothing, and the state of all shards is that of one
-// process.
+// process. What layers read is added up exactly, too (ExactSums), as long as all parts have the same batches.
 class StateMerger {
  public:
   // `name` says in errors where the state is from: "part3.json". Throws Error{kInvalidArgument}, naming both, if it

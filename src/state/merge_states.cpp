@@ -31,6 +31,28 @@ void merge(ObserverStatistics& into, ObserverStatistics& from, const std::string
   into.histogram->merge(*from.histogram);
 }
 
+void merge(LayerStatistics& into, LayerStatistics& from, const std::string& name) {
+  if (from.places == 0) return;
+  if (into.places == 0) {
+    into = std::move(from);
+    return;
+  }
+  QDQ_CHECK(into.least.size() == from.least.size() && from.places <= RangeHistogram::kMost - into.places,
+            kInvalidArgument, name, " has ", from.least.size(), " channels and ", from.places, " places of the layer ",
+            from.layer, ", the parts before ", into.least.size(), " and ", into.places);
+  for (size_t i = 0; i < into.least.size(); ++i) {
+    into.least[i] = least(from.least[i], into.least[i]);
+    into.largest[i] = largest(from.largest[i], into.largest[i]);
+  }
+  into.places += from.places;
+  try {
+    into.sums.merge(from.sums);
+    into.squares.merge(from.squares);
+  } catch (const Error& error) {
+    fail(ErrorCode::kInvalidArgument, name, ", the layer ", from.layer, ": ", error.message);
+  }
+}
+
 // What two states must have in common.
 void check_belongs(const CalibrationState& state, const CalibrationState& first, const std::string& name,
                    const std::string& first_name) {
@@ -51,6 +73,14 @@ void check_belongs(const CalibrationState& state, const CalibrationState& first,
       std::equal(state.observers.begin(), state.observers.end(), first.observers.begin(), first.observers.end(),
                  [](const auto& a, const auto& b) { return a.id == b.id && a.class_name == b.class_name; });
   QDQ_CHECK(same, kInvalidArgument, name, " does not belong to ", first_name, ": it tells of other observers");
+  QDQ_CHECK(state.layers.empty() == first.layers.empty(), kInvalidArgument, name, " does not belong to ", first_name,
+            ": one of them tells what layers read; calibrate all parts with --recover, or none");
+  const bool same_layers = std::equal(state.layers.begin(), state.layers.end(), first.layers.begin(),
+                                      first.layers.end(), [](const auto& a, const auto& b) {
+                                        return a.layer == b.layer && a.groups == b.groups && a.depth == b.depth &&
+                                               a.has_products == b.has_products;
+                                      });
+  QDQ_CHECK(same_layers, kInvalidArgument, name, " does not belong to ", first_name, ": it tells of other layers");
 }
 
 }  // namespace
@@ -71,6 +101,7 @@ void StateMerger::add(CalibrationState state, const std::string& name) {
     return;
   }
   for (size_t i = 0; i < state.observers.size(); ++i) merge(merged_->observers[i], state.observers[i], name);
+  for (size_t i = 0; i < state.layers.size(); ++i) merge(merged_->layers[i], state.layers[i], name);
 }
 
 CalibrationState StateMerger::finish(bool partial) {

@@ -1,6 +1,9 @@
 #include "state/state_file.h"
 
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <utility>
 
 #include "format/bytes.h"
@@ -57,6 +60,94 @@ std::vector<int64_t> unpacked(std::string_view text, const std::string& what) {
     bin += static_cast<size_t>(places);
   }
   QDQ_CHECK(bin == out.size(), kBadFile, what, " has ", bin, " counts, wanted ", out.size());
+  return out;
+}
+
+std::string packed(const ExactSums& sums) {
+  format::Bytes out;
+  for (const std::vector<int64_t>* digits : {&sums.high(), &sums.low()})
+    for (const int64_t digit : *digits)
+      append_leb128(out, (static_cast<uint64_t>(digit) << 1) ^ static_cast<uint64_t>(digit >> 63));
+  return format::base64(out);
+}
+
+Json sums_json(const ExactSums& sums) { return json_object({{"place", sums.place()}, {"digits", packed(sums)}}); }
+
+ExactSums sums_of(const Fields& fields, size_t count, const std::string& what) {
+  const format::Bytes bytes = format::base64_bytes(fields.required<std::string>("digits"), what);
+  QDQ_CHECK(count <= bytes.size() / 2, kBadFile, what, " has ", bytes.size(), " bytes, too few for ", 2 * count,
+            " digits");
+  size_t at = 0;
+  const auto number = [&] {
+    uint64_t value = 0;
+    for (int shift = 0; at < bytes.size() && shift < 64; shift += 7) {
+      const auto byte = std::to_integer<uint64_t>(bytes[at++]);
+      value |= (byte & 127) << shift;
+      if (byte < 128) return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
+    }
+    fail(ErrorCode::kBadFile, what, " ends within a number, or has one above 2^64");
+  };
+  std::vector<int64_t> high(count), low(count);
+  for (std::vector<int64_t>* digits : {&high, &low})
+    for (int64_t& digit : *digits) digit = number();
+  QDQ_CHECK(at == bytes.size(), kBadFile, what, " has more than ", 2 * count, " digits");
+  const auto place = fields.required<int64_t>("place");
+  fields.reject_unknown();
+  QDQ_CHECK(place >= ExactSums::kNothing && place < 1000, kBadFile, what, " has digits at the place ", place);
+  try {
+    return ExactSums(static_cast<int>(place), std::move(high), std::move(low));
+  } catch (const Error& error) {
+    fail(ErrorCode::kBadFile, what, ": ", error.message);
+  }
+}
+
+std::string packed_floats(const std::vector<float>& values) { return format::base64(std::as_bytes(std::span(values))); }
+
+std::vector<float> floats_in(const std::string& text, const std::string& what) {
+  const format::Bytes bytes = format::base64_bytes(text, what);
+  QDQ_CHECK(bytes.size() % sizeof(float) == 0, kBadFile, what, " has ", bytes.size(), " bytes, which are no floats");
+  std::vector<float> out(bytes.size() / sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+Json layer_json(const LayerStatistics& layer) {
+  return json_object({{"layer", layer.layer},
+                      {"groups", layer.groups},
+                      {"depth", layer.depth},
+                      {"products", layer.has_products},
+                      {"places", layer.places},
+                      {"least", packed_floats(layer.least)},
+                      {"largest", packed_floats(layer.largest)},
+                      {"sums", sums_json(layer.sums)},
+                      {"squares", sums_json(layer.squares)}});
+}
+
+LayerStatistics parse_layer(const Json& json, const std::string& what) {
+  const Fields fields(json, what);
+  LayerStatistics out;
+  out.layer = fields.required<std::string>("layer");
+  out.groups = fields.required<int64_t>("groups");
+  out.depth = fields.required<int64_t>("depth");
+  out.has_products = fields.required<bool>("products");
+  out.places = fields.required<int64_t>("places");
+  constexpr int64_t kMost = int64_t{1} << 18;  // so that all products of these are numbers of 64 bits
+  QDQ_CHECK(out.groups >= 1 && out.groups <= kMost && out.depth >= 1 && out.depth <= kMost && out.places >= 0 &&
+                out.places <= RangeHistogram::kMost,
+            kBadFile, what, " has ", out.places, " places of ", out.groups, " groups of ", out.depth);
+  out.least = floats_in(fields.required<std::string>("least"), "least of " + what);
+  out.largest = floats_in(fields.required<std::string>("largest"), "largest of " + what);
+  QDQ_CHECK(out.least.size() == out.largest.size() && out.least.empty() == (out.places == 0), kBadFile, what, " has ",
+            out.least.size(), " least and ", out.largest.size(), " largest values of ", out.places, " places");
+  for (size_t i = 0; i < out.least.size(); ++i)
+    QDQ_CHECK(out.least[i] <= out.largest[i] && std::isfinite(out.least[i]) && std::isfinite(out.largest[i]), kBadFile,
+              what, " has a channel that reads ", out.least[i], " to ", out.largest[i]);
+  const auto sums = [&](const char* name, size_t count) {
+    return sums_of(fields.object(name), count, concat(name, " of ", what));
+  };
+  out.sums = sums("sums", static_cast<size_t>(out.groups * out.depth));
+  out.squares = sums("squares", out.num_squares());
+  fields.reject_unknown();
   return out;
 }
 
@@ -169,14 +260,15 @@ std::string print_state(const CalibrationState& state) {
   }
   const Json data =
       json_object({{"id", state.data.id}, {"samples", state.data.samples}, {"batches", state.data.batches}});
-  const Json out = json_object({{"format", kFormat},
-                                {"qdq", state.version},
-                                {"program", state.program},
-                                {"recipe", state.recipe},
-                                {"data", data},
-                                {"shards", to_string(state.shards)},
-                                {"seen", seen_batches(state)},
-                                {"observers", observers}});
+  Json out = json_object({{"format", kFormat},
+                          {"qdq", state.version},
+                          {"program", state.program},
+                          {"recipe", state.recipe},
+                          {"data", data},
+                          {"shards", to_string(state.shards)},
+                          {"seen", seen_batches(state)},
+                          {"observers", observers}});
+  for (const LayerStatistics& layer : state.layers) out["layers"].push_back(layer_json(layer));
   return format::print_json(out, 1) + "\n";
 }
 
@@ -207,6 +299,11 @@ CalibrationState parse_lifted(const Json& json, std::vector<std::string_view> hi
   QDQ_CHECK(observers != nullptr && observers->is_array(), kBadFile, what, " has no list of observers");
   for (size_t i = 0; i < observers->size(); ++i)
     out.observers.push_back(parse_observer((*observers)[i], histograms, concat("observer ", i, " of ", what)));
+  if (const Json* layers = fields.find("layers")) {
+    QDQ_CHECK(layers->is_array(), kBadFile, what, " has layers that are no list");
+    for (size_t i = 0; i < layers->size(); ++i)
+      out.layers.push_back(parse_layer((*layers)[i], concat("layer ", i, " of ", what)));
+  }
   fields.reject_unknown();
   return out;
 }

@@ -374,8 +374,12 @@ test("as many threads as there can be", () => {
     expect(builds.npx("inspect", modelPath, "--threads", threads)).toMatchObject({ status: 0, stderr: "" });
 });
 
-test("parts that both builds calibrated merge into the bytes of one process", () => {
-  const data = ["--data", ...calibration.slice(1)];
+test.each([
+  ["", []],
+  [", and what layers read too", ["--recover"]],
+  [", and recover weights of 4 bits", ["--recover", "--weight-bits", "4"]],
+])("parts that both builds calibrated merge into the bytes of one process%s", (_, words) => {
+  const data = ["--data", ...calibration.slice(1), ...words];
   const run = (build, ...args) => {
     const { status, stderr } = builds[build](...args);
     expect({ status, stderr: stderr.replace(/^.*takes the place of HistogramObserver.*\n/m, "") }).toEqual({
@@ -390,7 +394,23 @@ test("parts that both builds calibrated merge into the bytes of one process", ()
   for (const build of ["npx", "native"]) {
     run(build, "merge", "part3.json", "part1.json", "part2.json", "-o", `${build}.merged.json`);
     expect(fs.readFileSync(at(`${build}.merged.json`), "utf8")).toBe(whole);
-    run(build, "quantize", modelPath, "--calibrate", `${build}.merged.json`, "-o", `${build}.merged.pt2`);
+    run(build, "quantize", modelPath, "--calibrate", `${build}.merged.json`, ...words, "-o", `${build}.merged.pt2`);
   }
   expect(fs.readFileSync(at("npx.merged.pt2")).equals(fs.readFileSync(at("native.merged.pt2")))).toBe(true);
+});
+
+test.each(["npx", "native"])("%s: statistics recover what they can, and refuse what takes samples", (build) => {
+  const data = ["--data", ...calibration.slice(1)];
+  builds[build]("calibrate", modelPath, ...data, "-o", "plain.json");
+  builds[build]("calibrate", modelPath, ...data, "--recover", "-o", "layers.json");
+  const quantize = (...words) => builds[build]("quantize", modelPath, ...words, "-o", "out.pt2");
+  expect(quantize("--calibrate", "plain.json", "--recover").stderr).toContain("observe the layers");
+  const refused = quantize("--calibrate", "layers.json", "--recover", "--target-agreement", "99");
+  expect(refused.stderr).toContain("--target-agreement judges programs by samples");
+  const json = JSON.parse(quantize("--calibrate", "layers.json", "--recover", "--json").stdout);
+  expect(json.recovery.applied.map(({ remedy }) => remedy)).toEqual(["equalization", "rounding", "bias correction"]);
+  const groups = ["--weights-only", "--weight-bits", "4", "--group-size", "8"];
+  builds[build]("calibrate", modelPath, ...data, ...groups, "--recover", "-o", "groups.json");
+  const rounded = JSON.parse(quantize("--calibrate", "groups.json", ...groups, "--gptq", "--json").stdout);
+  expect(rounded.recovery.applied[0]).toMatchObject({ remedy: "weights in groups" });
 });

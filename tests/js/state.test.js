@@ -48,6 +48,31 @@ test("states of shards merge into that of one process, in any order and grouping
   }
 });
 
+test("accuracy is recovered by what layers read in the shards, as by one process", async () => {
+  const observed = () => qdq.preparePt2e(program, quantizer(), { mergeable: true, observeLayers: true });
+  const stateOfShard = async (shard) => {
+    const prepared = observed();
+    await prepared.calibrate(data.shard(shard));
+    return prepared.state(data.shard(shard));
+  };
+  const whole = await stateOfShard("1/1");
+  const parts = await Promise.all(["2/3", "3/3", "1/3"].map(stateOfShard));
+  expect(await qdq.mergeStates(parts)).toBe(whole);
+  await expect(qdq.mergeStates([parts[0], await stateOf("3/3")])).rejects.toThrow(/tells what layers read/);
+
+  const prepared = prepare();
+  prepared.loadState(whole);
+  const plain = qdq.savePt2(qdq.convertPt2e(prepared));
+  const applied = await qdq.recoverByStatistics(prepared);
+  expect(applied.map(({ remedy }) => remedy)).toEqual(["equalization", "rounding", "bias correction"]);
+  expect(applied[2].changes).toBeGreaterThan(2);
+  expect(qdq.savePt2(qdq.convertPt2e(prepared))).not.toEqual(plain);
+  expect(await qdq.gptqByStatistics(prepared)).toBe(0);
+  const without = prepare();
+  without.loadState(await stateOf("1/1"));
+  await expect(qdq.recoverByStatistics(without)).rejects.toMatchObject({ code: "NotCalibrated" });
+});
+
 test("data of one's own has a name", async () => {
   const batches = [data.batch(0), data.batch(1)];
   const texts = [];

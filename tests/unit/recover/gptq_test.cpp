@@ -1,5 +1,6 @@
 // Weights in groups, rounded by what layers read.
 #include "recover/gptq.h"
+#include "recover/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -87,6 +88,18 @@ TEST(Gptq, HalvesTheErrorOfTheNearestIntegers) {
       const Tensor& integers = converted.attribute_of(*node->arg(0).node());
       for (const int8_t value : integers.span<int8_t>()) EXPECT_TRUE(-8 <= value && value <= 7);
     }
+  }
+}
+
+TEST(Gptq, ByStatisticsComesNearIt) {
+  for (const QScheme scheme : {QScheme::kPerChannelSymmetric, QScheme::kPerChannelAffine}) {
+    Prepared prepared = prepared_in_groups(scheme, 32);
+    const Tensor unseen = rows(16, 1000);
+    const double nearest = error_of(convert_pt2e(prepared), unseen);
+    observe_layers(prepared);
+    for (uint32_t i = 0; i < 16; ++i) prepared.run({rows(16, 10 + i)});
+    EXPECT_EQ(gptq_by_statistics(prepared), 2);
+    EXPECT_LT(error_of(convert_pt2e(prepared), unseen), nearest / 2);
   }
 }
 

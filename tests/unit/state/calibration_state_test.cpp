@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -29,10 +30,11 @@ Program network(float bias = 0.25f) {
   return b.finish({Argument(linear)});
 }
 
-Prepared prepare(Program program = network(), bool mergeable = true) {
-  std::unique_ptr<Quantizer> quantizer = [] {
+Prepared prepare(Program program = network(), bool mergeable = true, int64_t weight_limit = 127) {
+  std::unique_ptr<Quantizer> quantizer = [&] {
     auto out = std::make_unique<XNNPACKQuantizer>();
-    out->set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+    out->set_global(get_symmetric_quantization_config(
+        {.is_per_channel = true, .weight_qmin = -weight_limit, .weight_qmax = weight_limit}));
     return out;
   }();
   if (mergeable) quantizer = std::make_unique<MergeableQuantizer>(std::move(quantizer));
@@ -63,6 +65,16 @@ CalibrationState state_of_shard(const std::vector<Tensor>& batches, int64_t k, i
   return state_of(prepared, {"data", count * kBatch, count}, {of, {{k, k}}});
 }
 
+// The same where layers are observed too, with sums of products for weights of 4 bits.
+CalibrationState observed_state(const std::vector<Tensor>& batches, int64_t weight_limit, int64_t k, int64_t of) {
+  Prepared prepared = prepare(network(), true, weight_limit);
+  observe_layers(prepared);
+  const auto count = std::ssize(batches);
+  const auto [begin, end] = batches_of_shard(count, k, of);
+  for (int64_t i = begin; i < end; ++i) prepared.run({batches[static_cast<size_t>(i)]});
+  return state_of(prepared, {"data", count * kBatch, count}, {of, {{k, k}}});
+}
+
 std::vector<float> scales_of(const std::string& text) {
   Prepared prepared = prepare();
   load_state(prepared, parse_state(text, "the state"), "the state");
@@ -87,6 +99,20 @@ std::string merged_at_random(std::vector<std::string> texts, std::mt19937& rando
   return texts[0];
 }
 
+// The message of the error that the body throws.
+template <class Body> std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message;
+  }
+  return "nothing was thrown";
+}
+
+void expect_in(const std::string& message, std::initializer_list<const char*> words) {
+  for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << message << "\nwanted " << word;
+}
+
 TEST(CalibrationState, OfAnyShardsInAnyOrderAndGroupingIsThatOfOneProcess) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(concat("seed ", seed));
@@ -102,6 +128,60 @@ TEST(CalibrationState, OfAnyShardsInAnyOrderAndGroupingIsThatOfOneProcess) {
     ASSERT_EQ(merged, wanted) << of << " shards of " << batches.size() << " batches";
     EXPECT_EQ(scales_of(merged), scales_of(wanted));
   }
+}
+
+TEST(CalibrationState, WhatLayersReadMergesExactlyToo) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(concat("seed ", seed));
+    std::mt19937 random(seed);
+    const std::vector<Tensor> batches = batches_of(random, 2 + static_cast<int64_t>(random() % 10));
+    const int64_t limit = seed % 2 == 0 ? 7 : 127;
+    const std::string wanted = print_state(observed_state(batches, limit, 1, 1));
+    const auto of = static_cast<int64_t>(2 + random() % 14);
+    std::vector<std::string> parts;
+    for (int64_t k = 1; k <= of; ++k) parts.push_back(print_state(observed_state(batches, limit, k, of)));
+    std::shuffle(parts.begin(), parts.end(), random);
+    const std::string merged = merged_at_random(parts, random);
+    ASSERT_EQ(merged, wanted) << of << " shards of " << batches.size() << " batches";
+    Prepared prepared = prepare(network(), true, limit);
+    load_state(prepared, parse_state(merged, "the state"), "the state");
+    ASSERT_EQ(layer_statistics(prepared).size(), 2U);
+    EXPECT_EQ(layer_statistics(prepared)[0].has_products, limit == 7);
+    // A linear layer reads each row once.
+    EXPECT_EQ(layer_statistics(prepared)[1].places, kBatch * std::ssize(batches));
+    EXPECT_EQ(print_state(state_of(prepared, {"data", kBatch * std::ssize(batches), std::ssize(batches)})), wanted);
+  }
+}
+
+TEST(CalibrationState, SumsOfLayersBelongToTheirLayers) {
+  std::mt19937 random(9);
+  const std::vector<Tensor> batches = batches_of(random, 4);
+  const CalibrationState one = observed_state(batches, 127, 1, 2), plain = state_of_shard(batches, 2, 2);
+  StateMerger merger;
+  merger.add(one, "a.json");
+  expect_in(message_of([&] { merger.add(plain, "b.json"); }), {"b.json", "a.json", "--recover"});
+  CalibrationState whole = observed_state(batches, 127, 1, 1);
+  Prepared prepared = prepare();
+  whole.layers[0].layer = "another";
+  expect_in(message_of([&] { load_state(prepared, whole, "whole.json"); }), {"whole.json", "another", "conv2d"});
+  Prepared again = prepare();
+  whole = observed_state(batches, 127, 1, 1);
+  std::vector<int64_t> negative(whole.layers[0].squares.size(), -1);
+  whole.layers[0].squares = ExactSums(0, negative, negative);
+  expect_in(message_of([&] { load_state(again, whole, "whole.json"); }), {"whole.json", "squares"});
+  const std::string text = print_state(observed_state(batches, 7, 1, 1));
+  int refused = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string broken = text;
+    broken[random() % broken.size()] = static_cast<char>(random() % 96 + 32);
+    try {
+      Prepared other = prepare(network(), true, 7);
+      load_state(other, parse_state(broken, "part.json"), "part.json");
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 30);
 }
 
 TEST(CalibrationState, GivesTheQParamsOfTheProgramThatSawTheData) {
@@ -120,20 +200,6 @@ TEST(CalibrationState, GivesTheQParamsOfTheProgramThatSawTheData) {
     EXPECT_EQ(a.scale, b.scale);
     EXPECT_EQ(a.zero_point, b.zero_point);
   }
-}
-
-// The message of the error that the body throws.
-template <class Body> std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
-}
-
-void expect_in(const std::string& message, std::initializer_list<const char*> words) {
-  for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << message << "\nwanted " << word;
 }
 
 TEST(CalibrationState, DoubledMissingAndForeignPartsAreRefusedByName) {

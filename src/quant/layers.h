@@ -19,6 +19,9 @@ struct QuantizedLayer {
 // In the order of the graph.
 std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
 
+// 5 bits or fewer: which integers the values become is worth choosing (round_weights in recover/recovery.h).
+bool has_few_integers(const Observer& observer);
+
 // A convolution over axes of its own, not aten.convolution, and not a transposed one.
 bool is_plain_convolution(const Node& node);
 // Rows times a weight [rows, depth]: aten.linear.

@@ -1,4 +1,4 @@
-#include "recover/layers.h"
+#include "quant/layers.h"
 
 #include <algorithm>
 
@@ -20,6 +20,11 @@ std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
     out.push_back({node, *group, convolves ? 1 : static_cast<int64_t>(value->sizes.size()) - 1});
   }
   return out;
+}
+
+bool has_few_integers(const Observer& observer) {
+  constexpr int64_t kMost = 31;
+  return quantizes_statically(observer) && observer.quant_max() - observer.quant_min() <= kMost;
 }
 
 bool is_plain_convolution(const Node& node) {
