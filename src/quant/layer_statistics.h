@@ -29,10 +29,10 @@ struct LayerStatistics {
   size_t num_squares() const;
 };
 
-// From now on run() sees for each batch what such layers read in floats, at no more than 4096 places of each; it takes
-// two to three times as long, and ten times with products. Transposed convolutions and layers whose weight others read
-// too are left out. What a batch adds is computed in its own order, and batches are added up exactly. Throws
-// Error{kInvalidArgument} for a program that was prepared for training, or has no such layer.
+// From now on run() sees for each batch what such layers read in floats, at no more than 4096 places of each
+// (docs/scale.md has what that costs). Transposed convolutions and layers whose weight others read too are left out.
+// What a batch adds is computed in its own order, and batches are added up exactly. Throws Error{kInvalidArgument} for
+// a program that was prepared for training, or has no such layer.
 void observe_layers(Prepared& prepared);
 // In the order of the graph; none unless they are observed or were loaded.
 const std::vector<LayerStatistics>& layer_statistics(const Prepared& prepared);
