@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "op/facts.h"
+#include "quant/observers/qparams.h"
 #include "recover/moments.h"
 #include "recover/seams.h"
 
@@ -46,9 +47,6 @@ MomentsOfLayers moments_of_layers(const Prepared& prepared) {
 }
 
 namespace {
-
-// Before anything is foreseen: what is rounded without a step.
-constexpr double kExact = 0;
 
 // The mean over the rows of noise over signal, each at most 1, of a layer with this weight: by the difference of the
 // rounded weight, and by what it reads having the variance `noise`.
@@ -98,13 +96,13 @@ double foreseen_error(const Prepared& prepared, const Seam& seam, const MomentsO
   double error = 0;
   if (const auto seen = moments.find(seam.producer->name()); seen != moments.end()) {
     const Tensor weight = with_rows_divided(constant_value(prepared, seam.weight), by);
-    error += foreseen_share(seen->second, weight, rounded_if_observed(prepared, seam.weight, weight), kExact);
+    error += foreseen_share(seen->second, weight, rounded_if_observed(prepared, seam.weight, weight), 0);
   }
   for (const Reader& reader : seam.readers) {
     LayerMoments seen = moments.at(reader.node->name());
     seen.divide(by);
     const Tensor weight = with_columns_scaled(reader, constant_value(prepared, reader.weight), by);
-    double noise = kExact;
+    double noise = 0;
     if (const auto group = Prepared::Impl::of(prepared).group_of_module(*reader.input)) {
       const Observer& observer = *prepared.observers()[*group].observer;
       const FloatRange range = whole_range(seam, by);
