@@ -380,6 +380,18 @@ void check_files(const QuantizeOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data, options.test});
 }
 
+// What belongs to samples or to a report that is not there.
+void check_quantize_words(const CLI::App& verb, const QuantizeOptions& options) {
+  for (const char* option : {"--limit", "--batch-size"})
+    require(verb, option, !options.data.empty() || !options.test.empty(), "--calibrate");
+  require(verb, "--backend", !options.data.empty(), "--calibrate");
+  if (!options.report.empty()) return;
+  for (const auto& [option, value] : {std::pair("--test", &options.test), std::pair("--labels", &options.labels),
+                                      std::pair("--classes", &options.classes)})
+    if (!value->empty() && !((options.target_drop || options.target_metric) && option != std::string_view("--test")))
+      throw CLI::RequiresError(option, "--report");
+}
+
 }  // namespace
 
 void quantize(const QuantizeOptions& options, Host& host) {
@@ -446,19 +458,7 @@ void add_quantize(CommandLine& line) {
         options->command = line.command;
         quantize(*options, host);
       },
-      [&line, options] {
-        const CLI::App& words = *line.app.get_subcommand("quantize");
-        for (const char* option : {"--limit", "--batch-size"})
-          require(words, option, !options->data.empty() || !options->test.empty(), "--calibrate");
-        require(words, "--backend", !options->data.empty(), "--calibrate");
-        if (!options->report.empty()) return;
-        for (const auto& [option, value] :
-             {std::pair("--test", &options->test), std::pair("--labels", &options->labels),
-              std::pair("--classes", &options->classes)})
-          if (!value->empty() &&
-              !((options->target_drop || options->target_metric) && option != std::string_view("--test")))
-            throw CLI::RequiresError(option, "--report");
-      });
+      [&line, options] { check_quantize_words(*line.app.get_subcommand("quantize"), *options); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
   verb->add_option(
           "--calibrate", options->data,
