@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "kernel/gemm_groups.h"
+#include "kernel/group_operands.h"
 #include "kernel/panel.h"
 
 #if defined(__wasm_relaxed_simd__)
@@ -69,17 +70,21 @@ template <int kShift> HWY_INLINE W32 shifted(W32 words) {
   else return hn::ShiftRight<kShift>(words);
 }
 
-// float(q - z) of one neighbour in every lane. The zero point is in `zero` if kZeroPoints.
-template <int kBits, int kShift, bool kZeroPoints> HWY_INLINE VF weight_of(W32 words, VF zero) {
+// Whether a lookup in a table gives codes of 4 bits less 8. Weights without zero points need no subtraction then, and
+// have loops of their own; all others read the zero points or have 8 or 128 in their place.
+constexpr bool kHasTable = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
+
+// float(q - z) of one neighbour in every lane; kCentred: z is 8 and the table's.
+template <int kBits, int kShift, bool kCentred> HWY_INLINE VF weight_of(W32 words, VF zero) {
   const DF d;
   const U32 u;
   if constexpr (kBits == 4) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
     // The table's lookup heeds no more than four bits.
-    const VF table = hn::Iota(d, kZeroPoints ? 0 : -8);
+    const VF table = hn::Iota(d, kCentred ? -8 : 0);
     const VF code{_mm512_permutexvar_ps(shifted<kShift>(words).raw, table.raw)};
-    if constexpr (kZeroPoints) return hn::Sub(code, zero);
-    else return code;
+    if constexpr (kCentred) return code;
+    else return hn::Sub(code, zero);
 #else
     const W32 code = kShift == 28 ? shifted<28>(words) : hn::And(shifted<kShift>(words), hn::Set(u, 15));
     return hn::Sub(hn::ConvertTo(d, hn::BitCast(D32(), code)), zero);
@@ -104,15 +109,13 @@ template <int kBits, class F> HWY_INLINE void for_each_neighbour(F&& f) {
   }
 }
 
-template <bool kZeroPoints> HWY_INLINE VF zero_of(const uint8_t* block, int vector, int bits) {
-  const DF d;
-  if constexpr (kZeroPoints) {
-    const hn::Rebind<uint8_t, D32> bytes;
-    return hn::ConvertTo(d, hn::PromoteTo(D32(), hn::LoadU(bytes, block + kGroupPanel * 4 + vector * kLanes)));
-  } else {
-    return hn::Set(d, bits == 4 ? 8.0f : 128.0f);
-  }
+HWY_INLINE V32 zero_of(const GroupWeights& weights, const uint8_t* block, int vector) {
+  const hn::Rebind<uint8_t, D32> bytes;
+  if (!weights.has_zero_points) return hn::Set(D32(), weights.bits == 4 ? 8 : 128);
+  return hn::PromoteTo(D32(), hn::LoadU(bytes, block + kGroupPanel * 4 + vector * kLanes));
 }
+// The bytes of a block before its words.
+HWY_INLINE int64_t head_of(const GroupWeights& weights) { return kGroupPanel * (weights.has_zero_points ? 5 : 4); }
 HWY_INLINE VF scale_of(const uint8_t* block, int vector) {
   return hn::LoadU(DF(), reinterpret_cast<const float*>(block) + vector * kLanes);
 }
@@ -131,10 +134,10 @@ HWY_INLINE VF bias_of(const float* bias, int64_t left) {
 }
 
 // One row: every weight is used as it is unpacked, kRowVectors vectors of a panel at once.
-template <int kBits, bool kZeroPoints> void one_row_f32(const GroupCall& call, int64_t begin, int64_t end) {
+template <int kBits, bool kCentred> void one_row_f32(const GroupCall& call, int64_t begin, int64_t end) {
   const GroupWeights& weights = *call.weights;
   const int64_t groups = weights.groups(), block_bytes = weights.block_bytes();
-  constexpr int64_t kNeighbours = 32 / kBits, kHead = kGroupPanel * (kZeroPoints ? 5 : 4);
+  constexpr int64_t kNeighbours = 32 / kBits;
   const DF d;
   for (int64_t part = begin * (kVectors / kRowVectors); part < end * (kVectors / kRowVectors); ++part) {
     const int64_t panel = part / (kVectors / kRowVectors);
@@ -147,9 +150,9 @@ template <int kBits, bool kZeroPoints> void one_row_f32(const GroupCall& call, i
       VF sum[kRowVectors], zero[kRowVectors];
       for (int v = 0; v < kRowVectors; ++v) {
         sum[v] = hn::Zero(d);
-        zero[v] = zero_of<kZeroPoints>(block, first + v, kBits);
+        zero[v] = hn::ConvertTo(d, zero_of(weights, block, first + v));
       }
-      const uint8_t* words = block + kHead;
+      const uint8_t* words = block + head_of(weights);
       for (int64_t k = 0; k < weights.group; k += kNeighbours, words += kGroupPanel * 4, x += kNeighbours) {
         __builtin_prefetch(words + kAhead);
         __builtin_prefetch(words + kAhead + 64);
@@ -158,7 +161,7 @@ template <int kBits, bool kZeroPoints> void one_row_f32(const GroupCall& call, i
           const W32 w = words_at(words, first + v);
           VF s = sum[v];
           for_each_neighbour<kBits>([&]<int kShift>(int64_t at) HWY_ATTR {
-            s = hn::Add(s, hn::Mul(weight_of<kBits, kShift, kZeroPoints>(w, zero[v]), hn::Set(d, x[at])));
+            s = hn::Add(s, hn::Mul(weight_of<kBits, kShift, kCentred>(w, zero[v]), hn::Set(d, x[at])));
           });
           sum[v] = s;
         }
@@ -213,10 +216,10 @@ HWY_INLINE void add_rows(const float* x, int64_t depth, int64_t group, const flo
 }
 
 // Several rows: a group of a panel is unpacked once for all of a chunk.
-template <int kBits, bool kZeroPoints> void many_rows_f32(const GroupCall& call, int64_t begin, int64_t end) {
+template <int kBits, bool kCentred> void many_rows_f32(const GroupCall& call, int64_t begin, int64_t end) {
   const GroupWeights& weights = *call.weights;
   const int64_t groups = weights.groups(), block_bytes = weights.block_bytes(), depth = weights.depth;
-  constexpr int64_t kNeighbours = 32 / kBits, kHead = kGroupPanel * (kZeroPoints ? 5 : 4);
+  constexpr int64_t kNeighbours = 32 / kBits;
   const DF d;
   const Scratch unpacked = make_scratch(weights.group * kGroupPanel), acc = make_scratch(kRowChunk * kGroupPanel);
   for (int64_t panel = begin; panel < end; ++panel)
@@ -225,15 +228,15 @@ template <int kBits, bool kZeroPoints> void many_rows_f32(const GroupCall& call,
       std::fill(acc.get(), acc.get() + rows * kGroupPanel, 0.0f);
       const uint8_t* block = call.blocks + panel * groups * block_bytes;
       for (int64_t g = 0; g < groups; ++g, block += block_bytes) {
-        const uint8_t* words = block + kHead;
+        const uint8_t* words = block + head_of(weights);
         float* to = unpacked.get();
         for (int64_t k = 0; k < weights.group;
              k += kNeighbours, words += kGroupPanel * 4, to += kNeighbours * kGroupPanel)
           for (int v = 0; v < kVectors; ++v) {
             const W32 w = words_at(words, v);
-            const VF zero = zero_of<kZeroPoints>(block, v, kBits);
+            const VF zero = hn::ConvertTo(d, zero_of(weights, block, v));
             for_each_neighbour<kBits>([&]<int kShift>(int64_t at) HWY_ATTR {
-              hn::StoreU(weight_of<kBits, kShift, kZeroPoints>(w, zero), d, to + at * kGroupPanel + v * kLanes);
+              hn::StoreU(weight_of<kBits, kShift, kCentred>(w, zero), d, to + at * kGroupPanel + v * kLanes);
             });
           }
         in_blocks(rows, [&]<int kRows>(int64_t r) HWY_ATTR {
@@ -426,14 +429,15 @@ void all_rows_s8(const GroupCall& call, int64_t begin, int64_t end) {
 bool uses_byte_product(int bits) { return has_byte_product(bits); }
 
 // Panels from `begin` to before `end`.
+template <int kBits, bool kCentred> void panels_f32(const GroupCall& call, int64_t begin, int64_t end) {
+  if (call.rows == 1) one_row_f32<kBits, kCentred>(call, begin, end);
+  else many_rows_f32<kBits, kCentred>(call, begin, end);
+}
 void group_panels_f32(const GroupCall& call, int64_t begin, int64_t end) {
-  const GroupWeights& w = *call.weights;
-  const auto run = [&]<int kBits, bool kZeroPoints>() {
-    if (call.rows == 1) one_row_f32<kBits, kZeroPoints>(call, begin, end);
-    else many_rows_f32<kBits, kZeroPoints>(call, begin, end);
-  };
-  if (w.bits == 4) w.has_zero_points ? run.template operator()<4, true>() : run.template operator()<4, false>();
-  else w.has_zero_points ? run.template operator()<8, true>() : run.template operator()<8, false>();
+  if (call.weights->bits == 8) return panels_f32<8, false>(call, begin, end);
+  if constexpr (kHasTable)
+    if (!call.weights->has_zero_points) return panels_f32<4, true>(call, begin, end);
+  panels_f32<4, false>(call, begin, end);
 }
 void group_panels_s8(const GroupCall& call, int64_t begin, int64_t end) {
   const GroupWeights& w = *call.weights;
@@ -480,18 +484,9 @@ namespace {
 
 void multiply_s8(const int8_t* a, const TokenQParams* tokens, int64_t rows, const GroupWeights& weights,
                  const float* bias, bool in_bytes, float* out) {
-  const int64_t depth = weights.depth, groups = weights.groups();
-  std::vector<int32_t> sums(static_cast<size_t>(rows * groups));
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const int8_t* at = a + static_cast<int64_t>(i) * weights.group;
-    for (int64_t k = 0; k < weights.group; ++k) sums[i] += at[k];
-  }
+  const std::vector<int32_t> sums = sums_of_groups(a, rows * weights.groups(), weights.group);
   std::vector<int16_t> words;
-  if (!in_bytes) {
-    words.resize(static_cast<size_t>(rows * depth));
-    constexpr size_t kOrder[4] = {0, 2, 1, 3};
-    for (size_t i = 0; i < words.size(); ++i) words[i] = a[i / 4 * 4 + kOrder[i % 4]];
-  }
+  if (!in_bytes) words = words_of(a, rows * weights.depth);
   const GroupCall call{&weights,    weights.blocks.data<uint8_t>(),
                        rows,        nullptr,
                        a,           words.empty() ? nullptr : words.data(),
