@@ -182,7 +182,7 @@ void add_activation_ops(std::vector<OpDef>& ops) {
   const Computes hardtanh{{Kind::kClamp}, 1, 2}, leaky_relu{{Kind::kLeakyRelu}, -1, -1, 1};
   const Computes hardswish{{Kind::kHardSwish}}, hardsigmoid{{Kind::kHardSigmoid}}, sigmoid{{Kind::kSigmoid}};
   const Computes tanh{{Kind::kTanh}}, silu{{Kind::kSilu}}, gelu{{Kind::kGelu}}, no_kernel{};
-  const auto add = [&](std::string_view line, Eval eval, const Computes& computes, Infer infer = infer_like_self) {
+  const auto add = [&](const char* line, Eval eval, const Computes& computes, Infer infer = infer_like_self) {
     const bool clamps = computes.function.kind == Kind::kClamp;
     ops.push_back(define(line, infer, eval, {.activation = 0, .shares_qparams = clamps}, Family::kActivation));
     ops.back().computes = computes;

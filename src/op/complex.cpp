@@ -264,7 +264,7 @@ constexpr ComplexForm kComplexForms[] = {
 }  // namespace
 
 void add_complex_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, Family family = Family::kOther) {
+  const auto add = [&](const char* line, Infer infer, Eval eval, Family family = Family::kOther) {
     ops.push_back(define(line, infer, eval, {}, family));
     ops.back().takes_complex = true;
   };

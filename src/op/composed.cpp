@@ -662,7 +662,7 @@ template <class T> BasicValue<T> inverse(const Call<T>& call) {
 
 // NOLINTNEXTLINE(readability-function-size): a table
 void add_composed_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(define(line, infer, eval, {.activation = 0}));
   };
   add("aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp, lerp);

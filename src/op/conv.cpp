@@ -252,11 +252,11 @@ template <const ConvArguments& places, bool transposed> Value eval_conv(const Ca
 void add_conv_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 0};
   const Roles transposed{.activation = 0, .weight = 1, .bias = 2, .weight_axis = 1};
-  const auto conv = [&](int axes, std::string_view line) {
+  const auto conv = [&](int axes, const char* line) {
     ops.push_back(define(line, infer_conv<kConv, false>, eval_conv<kConv, false>, roles, Family::kConvolution));
     ops.back().spatial_axes = axes;
   };
-  const auto conv_transpose = [&](int axes, std::string_view line) {
+  const auto conv_transpose = [&](int axes, const char* line) {
     ops.push_back(define(line, infer_conv<kConvTranspose, true>, eval_conv<kConvTranspose, true>, transposed,
                          Family::kTransposedConvolution));
     ops.back().spatial_axes = axes;

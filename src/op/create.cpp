@@ -249,10 +249,10 @@ Value eval_meshgrid(const Call<Tensor>& call) {
 
 // Entries whose keywords are those of every function that makes a tensor.
 auto creator_to(std::vector<OpDef>& ops) {
-  return [&ops](const std::string& begin, const std::string& end, Infer infer, Eval eval) {
+  return [&ops](const char* begin, const char* end, Infer infer, Eval eval) {
     constexpr const char* kOptions =
         ", *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-    ops.push_back(define("aten::" + begin + kOptions + end + ") -> Tensor", infer, eval, {}, Family::kCreation));
+    ops.push_back(define(concat("aten::", begin, kOptions, end, ") -> Tensor"), infer, eval, {}, Family::kCreation));
   };
 }
 constexpr const char* kFormat = ", MemoryFormat? memory_format=None";
@@ -287,8 +287,8 @@ void add_random_ops(std::vector<OpDef>& ops) {
   add("randn_like(Tensor self", kFormat, infer_filled, refuse_random);
   for (const char* begin : {"randint(SymInt high, SymInt[] size", "randint.low(SymInt low, SymInt high, SymInt[] size",
                             "randperm(SymInt n"})
-    ops.push_back(define("aten::" + (begin + std::string(kIntegers)), infer_random_integers, refuse_random, {},
-                         Family::kCreation));
+    ops.push_back(
+        define(concat("aten::", begin, kIntegers), infer_random_integers, refuse_random, {}, Family::kCreation));
   for (const char* line : {"aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
                            "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"})
     ops.push_back(define(line, infer_like_self, refuse_random, {.activation = 0}));
@@ -322,11 +322,10 @@ void add_create_ops(std::vector<OpDef>& ops) {
   add("eye.m(SymInt n, SymInt m", "", infer_eye, eval_eye);
   add_windows(ops);
   add_random_ops(ops);
-  const std::string triangle = std::string("_indices(int row, int col, int offset=0") + kIntegers;
-  ops.push_back(define("aten::tril" + triangle, infer_triangle_indices<true>, eval_triangle_indices<true>, {},
-                       Family::kCreation));
-  ops.push_back(define("aten::triu" + triangle, infer_triangle_indices<false>, eval_triangle_indices<false>, {},
-                       Family::kCreation));
+  ops.push_back(define(concat("aten::tril_indices(int row, int col, int offset=0", kIntegers),
+                       infer_triangle_indices<true>, eval_triangle_indices<true>, {}, Family::kCreation));
+  ops.push_back(define(concat("aten::triu_indices(int row, int col, int offset=0", kIntegers),
+                       infer_triangle_indices<false>, eval_triangle_indices<false>, {}, Family::kCreation));
   ops.push_back(
       define("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]", infer_meshgrid, eval_meshgrid));
   add("scalar_tensor(Scalar s", "", infer_scalar_tensor, eval_scalar_tensor);

@@ -39,7 +39,7 @@ template <bool largest> Value eval_cumulative_extreme(const Call<Tensor>& call) 
 
 void add_cummax_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, const Roles& has) {
+  const auto add = [&](const char* line, Infer infer, Eval eval, const Roles& has) {
     ops.push_back(define(line, infer, eval, has));
   };
   add("aten::cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", infer_cumulative_extreme,

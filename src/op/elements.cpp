@@ -1,6 +1,7 @@
 #include "op/elements.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace qdq {
 
@@ -21,6 +22,13 @@ void check_index_dtype(const OpDef& op, DType dtype) {
 
 void check_float(DType dtype, const std::string& op) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
+}
+
+std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), std::cref(before));
+  return order;
 }
 
 Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop) {

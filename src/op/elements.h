@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "op/families.h"
 #include "op/infer.h"
@@ -45,6 +46,10 @@ template <class Body> decltype(auto) visit_float(DType dtype, const std::string&
   if (dtype == DType::kF64) return body(Type<double>{});
   return body(Type<float>{});
 }
+
+// The numbers from 0 to before n in the order of `before`; equal ones keep theirs. The one sort of all operators: each
+// sort of its own would be 2 kB of a page's download.
+std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t a, int64_t b)>& before);
 
 // A number in the computing type; integers saturate, NaN is 0.
 template <class C> C saturate(double value) {

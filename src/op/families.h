@@ -12,8 +12,10 @@ using Eval = Value (*)(const Call<Tensor>& call);
 
 // An entry from PyTorch's schema line, as torch._C._jit_get_all_schemas() prints it: "aten::add.Tensor(Tensor self,
 // ...) -> Tensor" becomes the target torch.ops.aten.add.Tensor. A namespace with a dot in it ("operator") is taken as
-// it is: "operator::getitem".
-OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles = {}, Family family = Family::kOther);
+// it is: "operator::getitem". Functions between the tables and this one take lines as C strings: there are hundreds of
+// calls, and WebAssembly passes a pointer in 4 bytes, a string_view by value in 33.
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, const Roles& roles = {},
+             Family family = Family::kOther);
 // "multiply" -> "mul": the name under which an operator stands in the tables; other names as they are.
 std::string_view first_name(std::string_view name);
 inline OpDef keeping_numbers(OpDef op) {

@@ -187,7 +187,7 @@ template <class T> BasicValue<T> istft(const Call<T>& call) {
 }  // namespace
 
 void add_frame_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(define(line, infer, eval));
     ops.back().takes_complex = true;
   };

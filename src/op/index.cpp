@@ -528,7 +528,7 @@ Value eval_one_hot(const Call<Tensor>& call) {
 }
 
 auto index_adder_to(std::vector<OpDef>& ops) {
-  return [&ops](std::string_view line, Infer infer, Eval eval, const Roles& roles = {}) {
+  return [&ops](const char* line, Infer infer, Eval eval, const Roles& roles = {}) {
     ops.push_back(define(line, infer, eval, roles));
     if (roles.shares_qparams) ops.back().family = Family::kIndex, ops.back().keeps_numbers = true;
   };

@@ -282,8 +282,8 @@ Value eval_instance_norm(const Call<Tensor>& call) {
 
 void add_norm_ops(std::vector<OpDef>& ops) {
   const Roles affine{.activation = 0, .weight = 1, .bias = 2};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, Roles roles) {
-    const bool is_batch_norm = line.find("batch_norm") != std::string_view::npos;
+  const auto add = [&](const char* line, Infer infer, Eval eval, const Roles& roles) {
+    const bool is_batch_norm = std::string_view(line).find("batch_norm") != std::string_view::npos;
     ops.push_back(define(line, infer, eval, roles, is_batch_norm ? Family::kBatchNorm : Family::kNorm));
   };
   add("aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "

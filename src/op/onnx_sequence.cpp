@@ -99,7 +99,7 @@ Value eval_get_element(const Call<Tensor>& call) {
 }  // namespace
 
 void add_onnx_sequence_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_none) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_none) {
     ops.push_back(define(line, infer, eval));
   };
   add("onnx::sequence_construct(Any tensors) -> Any", eval_construct);

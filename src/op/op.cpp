@@ -225,7 +225,7 @@ template <class T> std::vector<int64_t> Call<T>::integers(size_t i, size_t count
 template class Call<Tensor>;
 template class Call<TensorMeta>;
 
-OpDef define(std::string_view schema_line, Infer infer, Eval eval, Roles roles, Family family) {
+OpDef define(std::string_view schema_line, Infer infer, Eval eval, const Roles& roles, Family family) {
   const size_t colons = schema_line.find("::");
   QDQ_CHECK(colons != std::string_view::npos, kInternal, "the operator schema '", schema_line, "' has no namespace");
   const std::string_view space = schema_line.substr(0, colons);

@@ -339,10 +339,10 @@ template <bool divides> Value eval_addc(const Call<Tensor>& call) {
 void add_arithmetic(std::vector<OpDef>& ops) {
   const Roles two{.activation = 0, .other = 1};
   Family family = Family::kAdd;  // of the entries that follow
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_binary) {
     ops.push_back(define(line, infer, eval, two, family));
   };
-  const auto add_in_place = [&](std::string_view line, Eval eval) { add(line, eval, infer_like_self); };
+  const auto add_in_place = [&](const char* line, Eval eval) { add(line, eval, infer_like_self); };
   add("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
   add("aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", eval_sum<Sum::kAdd>);
   add_in_place("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)",
@@ -372,7 +372,7 @@ void add_arithmetic(std::vector<OpDef>& ops) {
 }
 
 void add_functions_of_two(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_binary) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_binary) {
     ops.push_back(define(line, infer, eval, {.activation = 0, .other = 1}, Family::kOther));
   };
   add("aten::div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor", eval_div_mode,
@@ -421,7 +421,7 @@ void add_functions_of_two(std::vector<OpDef>& ops) {
 }
 
 void add_comparisons(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_compare) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_compare) {
     ops.push_back(define(line, infer, eval, {}, Family::kComparison));
   };
   add("aten::eq.Tensor(Tensor self, Tensor other) -> Tensor", eval_equality<Equal>, infer_equality);

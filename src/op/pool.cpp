@@ -400,11 +400,12 @@ void add_unpool_ops(std::vector<OpDef>& ops) {
 
 void add_pool_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .shares_qparams = true};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
-    const bool is_max = line.find("max_pool") != std::string_view::npos;
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
+    const std::string_view text = line;
+    const bool is_max = text.find("max_pool") != std::string_view::npos;
     ops.push_back(define(line, infer, eval, roles, is_max ? Family::kMaxPool : Family::kAveragePool));
     ops.back().keeps_numbers = is_max;
-    ops.back().spatial_axes = line[line.find("pool") + 4] - '0';
+    ops.back().spatial_axes = text[text.find("pool") + 4] - '0';
   };
   add("aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], "
       "bool ceil_mode=False) -> Tensor",

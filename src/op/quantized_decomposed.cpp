@@ -389,8 +389,8 @@ Value eval_convert(const Call<Tensor>& call) {
 // NOLINTNEXTLINE(readability-function-size): a table
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
-    const std::string_view name = line.substr(line.find("::") + 2);
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
+    const std::string_view text = line, name = text.substr(text.find("::") + 2);
     const Family family = name.starts_with("quantize")     ? Family::kQuantize
                           : name.starts_with("dequantize") ? Family::kDequantize
                           : name.starts_with("convert")    ? Family::kCast

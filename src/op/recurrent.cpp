@@ -174,29 +174,29 @@ template <class T, Cell cell> BasicValue<T> one_step(const Call<T>& call) {
 
 void add_recurrent_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const std::string options =
+  constexpr const char* kOptions =
       "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
       "batch_first) -> ";
-  ops.push_back(define("aten::lstm.input(Tensor input, Tensor[] hx, " + options + "(Tensor, Tensor, Tensor)",
-                       infer_recurrent<Cell::kLstm>, eval_recurrent<Cell::kLstm>, roles, Family::kRecurrent));
-  ops.push_back(define("aten::gru.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
-                       infer_recurrent<Cell::kGru>, eval_recurrent<Cell::kGru>, roles, Family::kRecurrent));
-  ops.push_back(define("aten::rnn_tanh.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
-                       infer_recurrent<Cell::kTanh>, eval_recurrent<Cell::kTanh>, roles, Family::kRecurrent));
-  ops.push_back(define("aten::rnn_relu.input(Tensor input, Tensor hx, " + options + "(Tensor, Tensor)",
-                       infer_recurrent<Cell::kRelu>, eval_recurrent<Cell::kRelu>, roles, Family::kRecurrent));
-  const std::string step = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
-  const auto add_cell = [&](const std::string& line, Infer infer, Eval eval) {
-    ops.push_back(define("aten::" + line, infer, eval, roles, Family::kRecurrent));
+  constexpr const char* kStep = "Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> ";
+  const auto add = [&](const char* begin, const char* end, const char* results, Infer infer, Eval eval) {
+    ops.push_back(define(concat("aten::", begin, end, results), infer, eval, roles, Family::kRecurrent));
   };
-  add_cell("lstm_cell(Tensor input, Tensor[] hx, " + step + "(Tensor, Tensor)", one_step<TensorMeta, Cell::kLstm>,
-           one_step<Tensor, Cell::kLstm>);
-  add_cell("gru_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kGru>,
-           one_step<Tensor, Cell::kGru>);
-  add_cell("rnn_tanh_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kTanh>,
-           one_step<Tensor, Cell::kTanh>);
-  add_cell("rnn_relu_cell(Tensor input, Tensor hx, " + step + "Tensor", one_step<TensorMeta, Cell::kRelu>,
-           one_step<Tensor, Cell::kRelu>);
+  add("lstm.input(Tensor input, Tensor[] hx, ", kOptions, "(Tensor, Tensor, Tensor)", infer_recurrent<Cell::kLstm>,
+      eval_recurrent<Cell::kLstm>);
+  add("gru.input(Tensor input, Tensor hx, ", kOptions, "(Tensor, Tensor)", infer_recurrent<Cell::kGru>,
+      eval_recurrent<Cell::kGru>);
+  add("rnn_tanh.input(Tensor input, Tensor hx, ", kOptions, "(Tensor, Tensor)", infer_recurrent<Cell::kTanh>,
+      eval_recurrent<Cell::kTanh>);
+  add("rnn_relu.input(Tensor input, Tensor hx, ", kOptions, "(Tensor, Tensor)", infer_recurrent<Cell::kRelu>,
+      eval_recurrent<Cell::kRelu>);
+  add("lstm_cell(Tensor input, Tensor[] hx, ", kStep, "(Tensor, Tensor)", one_step<TensorMeta, Cell::kLstm>,
+      one_step<Tensor, Cell::kLstm>);
+  add("gru_cell(Tensor input, Tensor hx, ", kStep, "Tensor", one_step<TensorMeta, Cell::kGru>,
+      one_step<Tensor, Cell::kGru>);
+  add("rnn_tanh_cell(Tensor input, Tensor hx, ", kStep, "Tensor", one_step<TensorMeta, Cell::kTanh>,
+      one_step<Tensor, Cell::kTanh>);
+  add("rnn_relu_cell(Tensor input, Tensor hx, ", kStep, "Tensor", one_step<TensorMeta, Cell::kRelu>,
+      one_step<Tensor, Cell::kRelu>);
 }
 
 }  // namespace qdq

@@ -1,6 +1,5 @@
 // Operators that look for values: where a mask is true, which values there are, where a value belongs in a sorted row.
 // How large most of their results are only the values tell.
-#include <numeric>
 
 #include "op/elements.h"
 #include "op/families.h"
@@ -147,9 +146,7 @@ Groups groups_of(const Tensor& x, int64_t axis, bool consecutive) {
       return false;
     };
     Groups groups;
-    groups.order.resize(static_cast<size_t>(n));
-    std::iota(groups.order.begin(), groups.order.end(), int64_t{0});
-    if (!consecutive) std::stable_sort(groups.order.begin(), groups.order.end(), before);
+    groups.order = stable_order(n, [&](int64_t a, int64_t b) { return !consecutive && before(a, b); });
     for (size_t i = 0; i < groups.order.size(); ++i) {
       const C* row = data + groups.order[i] * width;
       groups.begins.push_back(i == 0 || !std::equal(row, row + width, data + groups.order[i - 1] * width));

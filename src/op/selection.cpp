@@ -100,7 +100,7 @@ void add_clamps(std::vector<OpDef>& ops) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   constexpr kernel::Activation clamp{kernel::Activation::Kind::kClamp, -kInfinity, kInfinity};
   const Computes both{clamp, 1, 2}, low{clamp, 1, -1}, high{clamp, -1, 1}, by_tensors{};
-  const auto add = [&](std::string_view line, const Computes& computes, Eval eval, Infer infer = infer_like_self) {
+  const auto add = [&](const char* line, const Computes& computes, Eval eval, Infer infer = infer_like_self) {
     ops.push_back(define(line, infer, eval, {.activation = 0}, Family::kClamp));
     ops.back().computes = computes;
   };
@@ -117,7 +117,7 @@ void add_clamps(std::vector<OpDef>& ops) {
 }
 
 void add_selections(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_like_self) {
     ops.push_back(define(line, infer, eval));
   };
   add("aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", eval_where, infer_where);

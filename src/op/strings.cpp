@@ -402,7 +402,7 @@ Value eval_vectorizer(const Call<Tensor>& call) {
 }  // namespace
 
 void add_string_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(define(line, infer, eval));
     ops.back().takes_strings = true;
   };

@@ -118,7 +118,7 @@ Value eval_constrain_range(const Call<Tensor>& call) {
 }  // namespace
 
 void add_sym_ops(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval, Family family = Family::kOther) {
+  const auto add = [&](const char* line, Infer infer, Eval eval, Family family = Family::kOther) {
     ops.push_back(define(line, infer, eval, {}, family));
   };
   add("operator::getitem(Any self, int index) -> Any", infer_getitem, eval_getitem);

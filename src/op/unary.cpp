@@ -169,7 +169,7 @@ Value eval_logit(const Call<Tensor>& call) {
 
 void add_functions(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_like_self) {
     ops.push_back(define(line, infer, eval, roles, Family::kElementwise));
   };
   add("aten::neg(Tensor self) -> Tensor", eval_unary<Negate>);
@@ -224,7 +224,7 @@ void add_functions(std::vector<OpDef>& ops) {
 }
 
 void add_predicates(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_predicate) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_predicate) {
     ops.push_back(define(line, infer, eval, {}, Family::kComparison));
   };
   add("aten::logical_not(Tensor self) -> Tensor", eval_predicate<IsZero>);

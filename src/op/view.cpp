@@ -650,7 +650,7 @@ template <Eval F> Value copied(const Call<Tensor>& call) { return F(call).templa
 const Roles kView{.activation = 0, .shares_qparams = true};
 
 void add_shape_views(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(keeping_numbers(define(line, infer, eval, kView, Family::kView)));
   };
   add("aten::view(Tensor(a) self, SymInt[] size) -> Tensor(a)", infer_view, eval_reshape);
@@ -679,7 +679,7 @@ void add_shape_views(std::vector<OpDef>& ops) {
 }
 
 void add_axis_views(std::vector<OpDef>& ops) {
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(keeping_numbers(define(line, infer, eval, kView, Family::kView)));
   };
   constexpr Infer permute = infer_order<permute_order<TensorMeta>>,
@@ -716,7 +716,7 @@ void add_axis_views(std::vector<OpDef>& ops) {
 
 void add_parts(std::vector<OpDef>& ops) {
   Family family = Family::kView;  // of the entries that follow
-  const auto add = [&](std::string_view line, Infer infer, Eval eval) {
+  const auto add = [&](const char* line, Infer infer, Eval eval) {
     ops.push_back(keeping_numbers(define(line, infer, eval, kView, family)));
   };
   add("aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
@@ -769,7 +769,7 @@ void add_parts(std::vector<OpDef>& ops) {
 
 void add_copies(std::vector<OpDef>& ops) {
   Family family = Family::kCopy;  // of the entries that follow
-  const auto add = [&](std::string_view line, Eval eval, Infer infer = infer_like_self) {
+  const auto add = [&](const char* line, Eval eval, Infer infer = infer_like_self) {
     ops.push_back(define(line, infer, eval, kView, family));
     ops.back().keeps_numbers = family == Family::kCopy;
   };
