@@ -44,6 +44,10 @@ function(qdq_module file factory optimization libraries)
   target_link_options(${target} PRIVATE ${optimization} -sMODULARIZE=1 -sEXPORT_NAME=${factory} -sENVIRONMENT=web,worker
     -sFILESYSTEM=0 -sDYNAMIC_EXECUTION=0 -sINCOMING_MODULE_JS_API=instantiateWasm
     -sEXPORTED_RUNTIME_METHODS=stackSave,stackRestore "SHELL:--js-library ${glue}")
+  if(optimization STREQUAL "-Oz")
+    # What cannot throw needs no handler: a search of the whole program finds 2 kB of them.
+    target_link_options(${target} PRIVATE -sBINARYEN_EXTRA_PASSES=--generate-global-effects,--vacuum)
+  endif()
   if(MODULE_RELAXED)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:qdq_relaxed>)
   endif()
