@@ -43,7 +43,7 @@ bool multiplies_tensors(const Node& node) {
   return false;
 }
 
-void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules) {
+void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules, const std::string& reason) {
   std::vector<Node*> around;
   for (Node* node : modules) {
     Node* value = node->arg(0).node();
@@ -60,7 +60,7 @@ void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules) {
     const std::vector<Node*> inputs = node->input_nodes();
     if (node->op() == Node::Op::kCallFunction && std::none_of(inputs.begin(), inputs.end(), is_observer) &&
         std::none_of(node->users().begin(), node->users().end(), is_observer))
-      impl.annotations.note(node, {"", "", true, "recovery left its values in float, which brings the outputs nearer"});
+      impl.annotations.note(node, {"", "", true, reason});
   }
   impl.interpreter.reset();
 }

@@ -29,8 +29,9 @@ bool is_linear(const Node& node);
 // Whether integers make the operator faster by much: it multiplies tensors (layers, attention, control flow that may
 // hold some).
 bool multiplies_tensors(const Node& node);
-// Takes these call_module nodes out of the program: what they saw is rounded there no longer.
-void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules);
+// Takes these call_module nodes out of the program: what they saw is rounded there no longer. explain() gives the
+// reason for operators that no observer is left of.
+void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules, const std::string& reason);
 // The argument of that name in the operator's schema, or its default. The node must call an operator that has it.
 const Argument& argument_called(const Node& node, std::string_view name);
 

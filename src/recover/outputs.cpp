@@ -26,7 +26,7 @@ int64_t release_outputs(Recovery& recovery) {
   const Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);
   if (!(recovery.decibels() > before)) return 0;
-  erase_observers(impl, behind);
+  erase_observers(impl, behind, kLeftInFloat);
   return static_cast<int64_t>(behind.size());
 }
 

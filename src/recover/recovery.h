@@ -94,6 +94,9 @@ class Undo {
   std::function<void()> undo_;
 };
 
+// Why an operator whose observers a remedy takes out stays in float, for explain().
+constexpr const char* kLeftInFloat = "recovery left its values in float, which brings the outputs nearer";
+
 // The remedies. Each changes the prepared program and returns how many places; 0 if the outputs did not come nearer to
 // the float ones and nothing changed.
 

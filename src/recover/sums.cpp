@@ -85,7 +85,7 @@ int64_t release_sums(Recovery& recovery) {
     (decibels_without(middle) < most - kSpare ? few : enough) = middle;
   }
   const std::vector<Node*> released(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(enough));
-  erase_observers(Prepared::Impl::of(recovery.prepared()), released);
+  erase_observers(Prepared::Impl::of(recovery.prepared()), released, kLeftInFloat);
   recovery.forget_simulation();
   return static_cast<int64_t>(released.size());
 }
