@@ -3,22 +3,13 @@
 const { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } = require("node:fs");
 const path = require("node:path");
 const { bytes, message, model, node, number, value } = require("../page/onnx.js");
-const { downloaded, launch, npy, openPage, qdq, quantize, root, scratch, serve, shapes } = require("../page/page.js");
+const { downloaded, inBrowser, npy, openPage, qdq, quantize, root, scratch, shapes } = require("../page/page.js");
 
 const width = 4096;
 const layers = 17; // of 64 MB: 1.14 GB
 
-let server;
-let browser;
-beforeAll(async () => {
-  server = await serve();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
-  rmSync(scratch, { recursive: true });
-});
+const tested = inBrowser();
+afterAll(() => rmSync(scratch, { recursive: true }));
 
 // Linear layers with pseudorandom weights, each with a ReLU behind it, as ONNX with its weights in a file beside it.
 function writeLarge(file) {
@@ -48,7 +39,7 @@ function writeLarge(file) {
 
 // A tab with the page that opened the model, and the modules that its worker fetched.
 async function opened(file) {
-  const tab = await openPage(browser, server.url);
+  const tab = await openPage(tested.browser, tested.server.url);
   const modules = [];
   tab.page.context().on("request", (request) => {
     const name = /(qdq[a-z0-9-]*?)-[\w-]{8}\.wasm$/.exec(request.url());
@@ -94,7 +85,7 @@ test("a model above a gigabyte takes 64-bit memory, and the files are those of t
 });
 
 test("a small model beside it takes the module that everybody has", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const modules = [];
   page.context().on("request", (request) => request.url().includes(".wasm") && modules.push(request.url()));
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));

@@ -3,7 +3,7 @@ const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const {
   downloaded,
-  launch,
+  inBrowser,
   npy,
   openPage,
   openTab,
@@ -11,22 +11,12 @@ const {
   quantize,
   root,
   scratch,
-  serve,
   shapes,
   takeExample,
 } = require("./page.js");
 const { largeOnnx } = require("./large-onnx.js");
 
-let server;
-let browser;
-beforeAll(async () => {
-  server = await serve();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
-});
+const tested = inBrowser();
 
 const text = (page, selector) => page.textContent(selector);
 const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
@@ -48,7 +38,9 @@ async function findings(page) {
 }
 
 test("the first screen shows what will come: three steps, the example, and what it gives", async () => {
-  const { page, problems } = await openPage(browser, server.url, { viewport: { width: 1280, height: 800 } });
+  const { page, problems } = await openPage(tested.browser, tested.server.url, {
+    viewport: { width: 1280, height: 800 },
+  });
   expect(await page.locator("#welcome li").count()).toBe(3);
   for (const place of ["#example", "#preview .verdict", "#model .drop"])
     expect([place, await isInSight(page, place)]).toEqual([place, true]);
@@ -78,7 +70,7 @@ test("the first screen shows what will come: three steps, the example, and what 
 });
 
 test("the verdict says what is broken and which data says nothing", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const levelOf = () => page.getAttribute("#result .verdict", "data-level");
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
   await page.waitForSelector("#layers-view tbody tr");
@@ -108,7 +100,7 @@ test("the verdict says what is broken and which data says nothing", async () => 
 });
 
 test("the address carries tab, search and recipe; back, forward and undo go through them", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   const tab = () => page.getAttribute("[role=tab][aria-selected=true]", "data-tab");
   await openTab(page, "graph");
@@ -149,7 +141,7 @@ test("the address carries tab, search and recipe; back, forward and undo go thro
   await page.waitForFunction(() => document.querySelectorAll("#layers-view tbody tr").length < 8);
 
   // The address alone leads there, in another tab too.
-  const other = await openPage(browser, page.url());
+  const other = await openPage(tested.browser, page.url());
   await other.page.waitForSelector("#start:not([disabled])");
   expect(await other.page.inputValue("#layer-filter")).toBe("head");
   expect(await other.page.getByLabel("setting of head.0").first().locator("option:checked").textContent()).toBe(
@@ -160,7 +152,7 @@ test("the address carries tab, search and recipe; back, forward and undo go thro
 });
 
 test("results stand side by side: named, shown, compared, deleted; a reload asks first", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const asked = [];
   page.on("dialog", (dialog) => {
     asked.push(dialog.type());
@@ -224,7 +216,7 @@ test("results stand side by side: named, shown, compared, deleted; a reload asks
 });
 
 test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const model = path.join(scratch, "shapes.onnx");
   qdq("convert", "model.pt2", model);
   await page.setInputFiles("#model-file", model);
@@ -249,7 +241,7 @@ test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime",
 });
 
 test("leaves as few operators in float as a score needs, and shows what each trial brought", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await page.fill("#wanted", "98");
   await quantize(page);
@@ -268,7 +260,10 @@ test.each([
   [320, "dark"],
 ])("axe finds nothing in any state at %i pixels, %s, and nothing scrolls sideways", async (width, colorScheme) => {
   const found = [];
-  const { page, problems } = await openPage(browser, server.url, { viewport: { width, height: 800 }, colorScheme });
+  const { page, problems } = await openPage(tested.browser, tested.server.url, {
+    viewport: { width, height: 800 },
+    colorScheme,
+  });
   const look = async (state) => {
     for (const finding of await findings(page)) found.push(`${state}: ${finding}`);
     const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
@@ -290,12 +285,16 @@ test.each([
 });
 
 test("is installable, and works without a network once it was there", async () => {
-  const { page } = await openPage(browser, server.url);
+  const { page } = await openPage(tested.browser, tested.server.url);
   const manifest = await page.evaluate(async () => {
     const link = document.querySelector("link[rel=manifest]").href;
     return { ...(await (await fetch(link)).json()), icons: undefined, link };
   });
-  expect(manifest).toMatchObject({ display: "standalone", start_url: "./", link: `${server.url}manifest.webmanifest` });
+  expect(manifest).toMatchObject({
+    display: "standalone",
+    start_url: "./",
+    link: `${tested.server.url}manifest.webmanifest`,
+  });
   await page.evaluate(() => navigator.serviceWorker.ready);
   await takeExample(page);
   const isKept = () =>
@@ -305,11 +304,11 @@ test("is installable, and works without a network once it was there", async () =
     });
   while (!(await isKept())) await page.waitForTimeout(100);
   // The example is kept when the worker of the service has fetched it.
-  await page.goto(server.url);
+  await page.goto(tested.server.url);
   await takeExample(page);
   await page.context().setOffline(true);
   const alone = await page.context().newPage();
-  await alone.goto(server.url);
+  await alone.goto(tested.server.url);
   await takeExample(alone);
   await quantize(alone);
   expect(await text(alone, "#layers")).toBe("21 of 21");
@@ -317,7 +316,7 @@ test("is installable, and works without a network once it was there", async () =
 });
 
 test("a model of 2000 operators: rows are few, scroll to the end, and the graph opens within a second", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const { model, weights } = largeOnnx(1000, "deep.data");
   await page.setInputFiles("#model-file", buffer("deep.onnx", model));
   await page.waitForSelector("#model .problem:not([hidden])");

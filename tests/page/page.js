@@ -70,6 +70,20 @@ const launch = () =>
     ],
   });
 
+// A server of the page and a browser, from before the first test of a file until behind its last.
+function inBrowser() {
+  const tested = {};
+  beforeAll(async () => {
+    tested.server = await serve();
+    tested.browser = await launch();
+  });
+  afterAll(async () => {
+    await tested.browser?.close();
+    tested.server?.close();
+  });
+  return tested;
+}
+
 // A tab with the page. `problems` collects what must not happen: errors on the console, and requests to another host.
 async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({
@@ -124,6 +138,7 @@ function npy(shape, values) {
 
 module.exports = {
   downloaded,
+  inBrowser,
   launch,
   listen,
   npxQdq,

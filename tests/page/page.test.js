@@ -3,7 +3,7 @@ const { copyFileSync, mkdirSync, readFileSync, readdirSync, truncateSync, writeF
 const path = require("node:path");
 const {
   downloaded,
-  launch,
+  inBrowser,
   listen,
   npxQdq,
   npy,
@@ -13,21 +13,11 @@ const {
   qdq,
   quantize,
   scratch,
-  serve,
   shapes,
   takeExample,
 } = require("./page.js");
 
-let server;
-let browser;
-beforeAll(async () => {
-  server = await serve();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
-});
+const tested = inBrowser();
 
 const preprocess = ["--preprocess", "preprocess.json"];
 const images = (folder, count) =>
@@ -57,7 +47,7 @@ const example = (file) => [
 const quantizeExample = (file, ...more) => qdq(...example(file), ...more);
 
 test("quantizes the example to the bytes of the command line, and shows its numbers", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   expect(await text(page, "#calibration-summary")).toBe("Calibration: 128 samples in 8 batches, with labels.");
   await quantize(page);
@@ -113,7 +103,7 @@ test("quantizes the example to the bytes of the command line, and shows its numb
 });
 
 test("recovers accuracy to the bytes of the command line, and says what it brought", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await page.getByLabel("Recover accuracy").check();
   await quantize(page);
@@ -125,7 +115,7 @@ test("recovers accuracy to the bytes of the command line, and says what it broug
 });
 
 test("writes a report that stands alone, as the command line does", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await quantize(page);
   const fromPage = path.join(scratch, "page.html");
@@ -188,7 +178,7 @@ test("writes a report that stands alone, as the command line does", async () => 
 });
 
 test("takes dropped files, leaves a layer float at a click, and writes the command line's bytes", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   // A drop of the mouse, made by hand: the browser gives no other way in.
   await page.evaluate(
     (content) => {
@@ -271,7 +261,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
 });
 
 test("quantizes without data where the recipe needs none, and measures the result on what comes later", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
   await page.waitForFunction(
     () => document.querySelector("#progress-text").textContent === "Drop calibration data first.",
@@ -315,7 +305,7 @@ test("quantizes without data where the recipe needs none, and measures the resul
 });
 
 test("takes the same few samples of every folder as both command lines", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const folder = path.join(scratch, "few");
   images("calibration", 30).forEach((file, i) => {
     const into = path.join(folder, ["ant", "ant-eater", "bee"][i < 18 ? 0 : i < 20 ? 1 : 2]);
@@ -369,7 +359,7 @@ test("takes the same few samples of every folder as both command lines", async (
 });
 
 test("takes the folders of images for their classes", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const folder = path.join(scratch, "by-class");
   const names = readFileSync(path.join(shapes, "classes.txt"), "utf8").split("\n").filter(Boolean);
   const labels = readFileSync(path.join(shapes, "test/labels.csv"), "utf8")
@@ -430,7 +420,7 @@ const cancelAt = (page, id, wanted) =>
   );
 
 test("cancels in the middle and can begin again", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await page.click(".intake summary");
   await page.fill("#batch-size", "1");
@@ -449,7 +439,7 @@ test("cancels in the middle and can begin again", async () => {
 });
 
 test("cancels reading, comparing and measuring, and loses nothing that was there", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const told = (id, wanted) =>
     page.waitForFunction(([id, wanted]) => document.getElementById(id).textContent.startsWith(wanted), [id, wanted]);
 
@@ -504,7 +494,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
 });
 
 test("says what is wrong with broken files and goes on", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const model = readFileSync(path.join(shapes, "model.pt2"));
   const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
   const refused = async (input, files, ...parts) => {
@@ -571,7 +561,7 @@ test("says what is wrong with broken files and goes on", async () => {
 });
 
 test("works by keyboard alone, names every control, and fits a phone in the dark", async () => {
-  const { page, problems } = await openPage(browser, server.url, {
+  const { page, problems } = await openPage(tested.browser, tested.server.url, {
     viewport: { width: 390, height: 844 },
     colorScheme: "dark",
   });
@@ -635,7 +625,7 @@ test("works by keyboard alone, names every control, and fits a phone in the dark
 });
 
 test("shows the graph: modules open and close, operators are found and tell all that is known of them", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await openTab(page, "graph");
   const boxes = () => page.locator("#graph .box").count();
@@ -703,7 +693,7 @@ testModels(`quantizes trained models to the bytes of the command line${missing}`
     const model = path.join(models, name, "model.pt2");
     const data = path.join(models, name, "reference/input.npy");
     const file = path.join(scratch, `${name}.pt2`);
-    const { page, problems } = await openPage(browser, server.url);
+    const { page, problems } = await openPage(tested.browser, tested.server.url);
     await page.setInputFiles("#model-file", model);
     await page.waitForSelector("#layers-view tbody tr");
     await page.setInputFiles("#calibration-files", data);
@@ -741,7 +731,7 @@ testModels(`quantizes a trained model on photographs, and measures it on others$
   const how = path.join(scratch, "how.json");
   const file = path.join(scratch, "photographs.pt2");
   writeFileSync(how, '{"resize": 224, "crop": 224, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}');
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await page.setInputFiles("#model-file", model);
   await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files-folder", calibration);
@@ -769,7 +759,7 @@ test("works under any path of a server without headers, where its worker may ask
     response.writeHead(200, { "access-control-allow-origin": "*" }).end(String(++asked)),
   );
   const plain = await plainServer("/some/where/");
-  const { page } = await openPage(browser, plain.url);
+  const { page } = await openPage(tested.browser, plain.url);
   await takeExample(page);
   await quantize(page);
   expect(await text(page, "#layers")).toBe("21 of 21");
@@ -791,7 +781,7 @@ test("works under any path of a server without headers, where its worker may ask
 });
 
 test("may ask no other host", async () => {
-  const { page } = await openPage(browser, server.url);
+  const { page } = await openPage(tested.browser, tested.server.url);
   expect(
     await page.evaluate(() =>
       fetch("http://127.0.0.2:9/").then(

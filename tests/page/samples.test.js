@@ -4,28 +4,18 @@ const path = require("node:path");
 const { constant, model, node, value } = require("./onnx.js");
 const {
   downloaded,
-  launch,
+  inBrowser,
   npy,
   openPage,
   openTab,
   qdq,
   quantize,
   scratch,
-  serve,
   shapes,
   takeExample,
 } = require("./page.js");
 
-let server;
-let browser;
-beforeAll(async () => {
-  server = await serve();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
-});
+const tested = inBrowser();
 
 const floats = (count, of) => Float32Array.from({ length: count }, (_, i) => of(i));
 const text = (page, selector) => page.textContent(selector);
@@ -96,7 +86,7 @@ function reader() {
 
 // Opens a model, gives it data, quantizes, and shows the predictions.
 async function predictions(name, content, ...data) {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await page.setInputFiles("#model-file", file(name, content));
   await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files", data);
@@ -197,7 +187,7 @@ test("reads the words of texts where a tokenizer is given", async () => {
 });
 
 test("trains to the bytes of the command line, and says how the loss fell", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   await page.fill("#epochs", "2");
   expect(await page.isDisabled("#recover")).toBe(true);
@@ -226,22 +216,22 @@ test("trains to the bytes of the command line, and says how the loss fell", asyn
 });
 
 test("keeps models for the next visit if the person wants it, and forgets them", async () => {
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   const open = async () => {
     await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
     await page.waitForSelector("#layers-view tbody tr");
   };
   await open();
-  await page.goto(server.url);
+  await page.goto(tested.server.url);
   expect(await page.locator(".recent li").count()).toBe(0); // nobody asked for it
   await page.check("#keep-models");
   await open();
   await page.waitForFunction(() => document.querySelectorAll(".recent li").length === 1);
-  await page.goto(server.url);
+  await page.goto(tested.server.url);
   await page.locator(".recent").getByRole("button", { name: "model.pt2", exact: true }).click();
   await page.waitForSelector("#layers-view tbody tr");
   expect(await text(page, "#model-name")).toBe("model.pt2");
-  await page.goto(server.url);
+  await page.goto(tested.server.url);
   await page.click("[aria-label='Forget model.pt2']");
   await page.waitForFunction(() => document.querySelectorAll(".recent li").length === 0);
   expect(problems).toEqual([]);

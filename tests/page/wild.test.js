@@ -4,7 +4,7 @@
 const { execFileSync } = require("node:child_process");
 const { existsSync, readFileSync, readdirSync } = require("node:fs");
 const path = require("node:path");
-const { downloaded, launch, openPage, qdq, quantize, root, scratch, serve } = require("./page.js");
+const { downloaded, inBrowser, openPage, qdq, quantize, root, scratch } = require("./page.js");
 
 const wild = process.env.QDQ_WILD ?? "";
 const names = existsSync(wild)
@@ -14,16 +14,7 @@ const names = existsSync(wild)
 // Both branches of its If are open: their results have no number of axes that both agree on.
 const withoutPt2 = ["silero_vad_16k_op15"];
 
-let server;
-let browser;
-beforeAll(async () => {
-  server = await serve();
-  browser = await launch();
-});
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
-});
+const tested = inBrowser();
 
 // The arrays of an .npz as the first batch, whatever the model calls its inputs.
 function batchOf(source, target) {
@@ -39,7 +30,7 @@ test.each(names)("quantizes and saves %s", async (name) => {
   const folder = path.join(wild, name);
   const files = readdirSync(folder).filter((file) => file.startsWith("model.onnx") || file.endsWith(".data"));
   const data = batchOf(path.join(folder, "inputs.npz"), path.join(scratch, `${name}.npz`));
-  const { page, problems } = await openPage(browser, server.url);
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
   await page.setInputFiles(
     "#model-file",
     files.map((file) => path.join(folder, file)),
