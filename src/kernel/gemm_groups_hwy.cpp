@@ -59,9 +59,11 @@ constexpr int kRowVectors = kVectors < 4 ? kVectors : 4;
 // Vectors that a block of several rows has at once, and rows.
 constexpr int kBlockVectors = 2;
 constexpr int kBlockRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : 4;
-// So many bytes before they are used weights are asked for: the sums of floats take so long that the processor does not
-// see far enough by itself.
-constexpr int64_t kAhead = 4096;
+// So many bytes before they are used the weights of one row are asked for. By itself the processor sees no further than
+// to the end of a page, and no further than the sums of floats let it. Whole pages ahead cost 5 %.
+constexpr int64_t kAhead = 5120;
+// Panels of which one row looks its products up at once. They share the tables.
+constexpr int kTablePanels = 2;
 // Rows that share what was unpacked.
 constexpr int64_t kRowChunk = 64;
 
@@ -74,21 +76,27 @@ template <int kShift> HWY_INLINE W32 shifted(W32 words) {
 // have loops of their own; all others read the zero points or have 8 or 128 in their place.
 constexpr bool kHasTable = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
 
+// Those of the table's 16 floats that the lowest four bits of each lane say.
+HWY_INLINE VF looked_up(VF table, W32 codes) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return VF{_mm512_permutexvar_ps(codes.raw, table.raw)};
+#else
+  (void)codes;
+  return table;
+#endif
+}
+
 // float(q - z) of one neighbour in every lane; kCentred: z is 8 and the table's.
 template <int kBits, int kShift, bool kCentred> HWY_INLINE VF weight_of(W32 words, VF zero) {
   const DF d;
   const U32 u;
-  if constexpr (kBits == 4) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
-    // The table's lookup heeds no more than four bits.
-    const VF table = hn::Iota(d, kCentred ? -8 : 0);
-    const VF code{_mm512_permutexvar_ps(shifted<kShift>(words).raw, table.raw)};
+  if constexpr (kBits == 4 && kHasTable) {
+    const VF code = looked_up(hn::Iota(d, kCentred ? -8 : 0), shifted<kShift>(words));
     if constexpr (kCentred) return code;
     else return hn::Sub(code, zero);
-#else
+  } else if constexpr (kBits == 4) {
     const W32 code = kShift == 28 ? shifted<28>(words) : hn::And(shifted<kShift>(words), hn::Set(u, 15));
     return hn::Sub(hn::ConvertTo(d, hn::BitCast(D32(), code)), zero);
-#endif
   } else {
     const W32 code = kShift == 24 ? shifted<24>(words) : hn::And(shifted<kShift>(words), hn::Set(u, 255));
     return hn::Sub(hn::ConvertTo(d, hn::BitCast(D32(), code)), zero);
@@ -123,14 +131,25 @@ HWY_INLINE W32 words_at(const uint8_t* words, int vector) {
   return hn::LoadU(U32(), reinterpret_cast<const uint32_t*>(words) + vector * kLanes);
 }
 
-// The lanes of a panel that there are.
-HWY_INLINE void store(VF value, float* out, int64_t left) {
-  if (left >= kLanes) hn::StoreU(value, DF(), out);
-  else if (left > 0) hn::StoreN(value, DF(), out, static_cast<size_t>(left));
+// Asks for a panel's scales, or for a word of each of its channels.
+HWY_INLINE void ask_for(const uint8_t* panel_row) {
+  __builtin_prefetch(panel_row);
+  __builtin_prefetch(panel_row + 64);
 }
-HWY_INLINE VF bias_of(const float* bias, int64_t left) {
-  if (bias == nullptr || left <= 0) return hn::Zero(DF());
-  return left >= kLanes ? hn::LoadU(DF(), bias) : hn::LoadN(DF(), bias, static_cast<size_t>(left));
+
+// Stores the sums of the channels from `channel` on that there are, with their bias.
+HWY_INLINE void finish(const GroupCall& call, int64_t row, int64_t channel, VF sum) {
+  const int64_t channels = call.weights->channels, left = channels - channel;
+  if (left <= 0) return;
+  const DF d;
+  const float* bias = call.bias == nullptr ? nullptr : call.bias + channel;
+  float* out = call.out + row * channels + channel;
+  if (left >= kLanes) {
+    hn::StoreU(bias == nullptr ? sum : hn::Add(sum, hn::LoadU(d, bias)), d, out);
+  } else {
+    const auto lanes = static_cast<size_t>(left);
+    hn::StoreN(bias == nullptr ? sum : hn::Add(sum, hn::LoadN(d, bias, lanes)), d, out, lanes);
+  }
 }
 
 // One row: every weight is used as it is unpacked, kRowVectors vectors of a panel at once.
@@ -147,6 +166,7 @@ template <int kBits, bool kCentred> void one_row_f32(const GroupCall& call, int6
     for (int v = 0; v < kRowVectors; ++v) acc[v] = hn::Zero(d);
     const float* x = call.x;
     for (int64_t g = 0; g < groups; ++g, block += block_bytes) {
+      ask_for(block + kAhead);
       VF sum[kRowVectors], zero[kRowVectors];
       for (int v = 0; v < kRowVectors; ++v) {
         sum[v] = hn::Zero(d);
@@ -154,8 +174,7 @@ template <int kBits, bool kCentred> void one_row_f32(const GroupCall& call, int6
       }
       const uint8_t* words = block + head_of(weights);
       for (int64_t k = 0; k < weights.group; k += kNeighbours, words += kGroupPanel * 4, x += kNeighbours) {
-        __builtin_prefetch(words + kAhead);
-        __builtin_prefetch(words + kAhead + 64);
+        ask_for(words + kAhead);
 #pragma GCC unroll 4
         for (int v = 0; v < kRowVectors; ++v) {
           const W32 w = words_at(words, first + v);
@@ -168,12 +187,52 @@ template <int kBits, bool kCentred> void one_row_f32(const GroupCall& call, int6
       }
       for (int v = 0; v < kRowVectors; ++v) acc[v] = hn::Add(acc[v], hn::Mul(sum[v], scale_of(block, first + v)));
     }
-    for (int v = 0; v < kRowVectors; ++v) {
-      const int64_t at = panel * kGroupPanel + (first + v) * kLanes, left = weights.channels - at;
-      const VF sum = call.bias != nullptr ? hn::Add(acc[v], bias_of(call.bias + at, left)) : acc[v];
-      store(sum, call.out + at, left);
+    for (int v = 0; v < kRowVectors; ++v) finish(call, 0, panel * kGroupPanel + (first + v) * kLanes, acc[v]);
+  }
+}
+
+// One row, weights of 4 bits without zero points: the products of x[k] with all 16 integers make a table, in which
+// every channel of kPanels panels looks its own up.
+template <int kPanels> void one_row_by_table(const GroupCall& call, int64_t panel) {
+  const GroupWeights& weights = *call.weights;
+  const int64_t groups = weights.groups(), block_bytes = weights.block_bytes(), panel_bytes = groups * block_bytes;
+  constexpr int kSums = kPanels * kVectors;
+  const DF d;
+  const VF integers = hn::Iota(d, -8);
+  VF acc[kSums];
+  for (VF& one : acc) one = hn::Zero(d);
+  const float* x = call.x;
+  const uint8_t* block = call.blocks + panel * panel_bytes;
+  // Behind the end of its panel each asks for a panel that comes next.
+  const int64_t last = groups - std::min(groups, std::max<int64_t>(1, kAhead / block_bytes));
+  for (int64_t g = 0; g < groups; ++g, block += block_bytes) {
+    const int64_t ahead = kAhead + (g < last ? 0 : (kPanels - 1) * panel_bytes);
+    VF sum[kSums];
+    for (VF& one : sum) one = hn::Zero(d);
+#pragma GCC unroll 2
+    for (int p = 0; p < kPanels; ++p) ask_for(block + p * panel_bytes + ahead);
+    const uint8_t* words = block + kGroupPanel * 4;
+    for (int64_t k = 0; k < weights.group; k += 8, words += kGroupPanel * 4, x += 8) {
+      W32 w[kSums];
+#pragma GCC unroll 2
+      for (int p = 0; p < kPanels; ++p) {
+        ask_for(words + p * panel_bytes + ahead);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) w[p * kVectors + v] = words_at(words + p * panel_bytes, v);
+      }
+      for_each_neighbour<4>([&]<int kShift>(int64_t at) HWY_ATTR {
+        const VF products = hn::Mul(integers, hn::Set(d, x[at]));
+#pragma GCC unroll 4
+        for (int i = 0; i < kSums; ++i) sum[i] = hn::Add(sum[i], looked_up(products, shifted<kShift>(w[i])));
+      });
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kSums; ++i) {
+      const VF scale = scale_of(block + i / kVectors * panel_bytes, i % kVectors);
+      acc[i] = hn::Add(acc[i], hn::Mul(sum[i], scale));
     }
   }
+  for (int i = 0; i < kSums; ++i) finish(call, 0, panel * kGroupPanel + i * kLanes, acc[i]);
 }
 
 // Calls f.template operator()<rows>(first) for blocks of rows that make up [0, rows).
@@ -245,14 +304,9 @@ template <int kBits, bool kCentred> void many_rows_f32(const GroupCall& call, in
                             unpacked.get() + v * kLanes, block, v, acc.get() + r * kGroupPanel + v * kLanes);
         });
       }
-      const int64_t channel = panel * kGroupPanel;
       for (int64_t r = 0; r < rows; ++r)
-        for (int v = 0; v < kVectors; ++v) {
-          const int64_t at = channel + v * kLanes, left = weights.channels - at;
-          VF sum = hn::LoadU(d, acc.get() + r * kGroupPanel + v * kLanes);
-          if (call.bias != nullptr) sum = hn::Add(sum, bias_of(call.bias + at, left));
-          store(sum, call.out + (row + r) * weights.channels + at, left);
-        }
+        for (int64_t at = 0; at < kGroupPanel; at += kLanes)
+          finish(call, row + r, panel * kGroupPanel + at, hn::LoadU(d, acc.get() + r * kGroupPanel + at));
     }
 }
 
@@ -390,8 +444,10 @@ HWY_INLINE void rows_s8(const GroupCall& call, int64_t panel, int64_t row, int f
         }
       }
     }
+    if constexpr (kRows == 1) ask_for(block + kAhead);
     const uint8_t* words = block + kHead;
     for (int64_t k = 0; k < weights.group; k += kNeighbours, words += kGroupPanel * 4) {
+      if constexpr (kRows == 1) ask_for(words + kAhead);
       W32 w[kBlockVectors];
 #pragma GCC unroll 2
       for (int v = 0; v < kBlockVectors; ++v) w[v] = words_at(words, first_vector + v);
@@ -409,11 +465,9 @@ HWY_INLINE void rows_s8(const GroupCall& call, int64_t panel, int64_t row, int f
     const TokenQParams& token = call.tokens[row + r];
     const VF scale = hn::Set(d, token.scale), zero = hn::Set(d, static_cast<float>(token.zero_point));
     for (int v = 0; v < kBlockVectors; ++v) {
-      const int64_t at = panel * kGroupPanel + (first_vector + v) * kLanes, left = weights.channels - at;
-      const VF correction = hn::LoadU(d, weights.corrections.template data<float>() + at);
-      VF out = hn::Mul(hn::Sub(acc[r][v], hn::Mul(zero, correction)), scale);
-      if (call.bias != nullptr) out = hn::Add(out, bias_of(call.bias + at, left));
-      store(out, call.out + (row + r) * weights.channels + at, left);
+      const int64_t channel = panel * kGroupPanel + (first_vector + v) * kLanes;
+      const VF correction = hn::LoadU(d, weights.corrections.template data<float>() + channel);
+      finish(call, row + r, channel, hn::Mul(hn::Sub(acc[r][v], hn::Mul(zero, correction)), scale));
     }
   }
 }
@@ -430,8 +484,13 @@ bool uses_byte_product(int bits) { return has_byte_product(bits); }
 
 // Panels from `begin` to before `end`.
 template <int kBits, bool kCentred> void panels_f32(const GroupCall& call, int64_t begin, int64_t end) {
-  if (call.rows == 1) one_row_f32<kBits, kCentred>(call, begin, end);
-  else many_rows_f32<kBits, kCentred>(call, begin, end);
+  if (call.rows > 1) return many_rows_f32<kBits, kCentred>(call, begin, end);
+  if constexpr (kBits == 4 && kCentred) {
+    for (; begin + kTablePanels <= end; begin += kTablePanels) one_row_by_table<kTablePanels>(call, begin);
+    for (; begin < end; ++begin) one_row_by_table<1>(call, begin);
+  } else {
+    one_row_f32<kBits, kCentred>(call, begin, end);
+  }
 }
 void group_panels_f32(const GroupCall& call, int64_t begin, int64_t end) {
   if (call.weights->bits == 8) return panels_f32<8, false>(call, begin, end);

@@ -22,10 +22,10 @@ struct GroupCase {
   int least, most;
   bool zero_points;
 };
-constexpr GroupCase kCases[] = {{1, 16, 16, -8, 7, false},       {33, 64, 32, -8, 7, false},
-                                {70, 192, 64, 0, 15, true},      {32, 96, 16, -8, 7, true},
-                                {50, 256, 256, -8, 7, false},    {37, 64, 32, -128, 127, false},
-                                {65, 128, 128, -128, 127, true}, {40, 64, 16, -100, 20, false}};
+constexpr GroupCase kCases[] = {
+    {1, 16, 16, -8, 7, false},       {33, 64, 32, -8, 7, false},    {70, 192, 64, 0, 15, true},
+    {32, 96, 16, -8, 7, true},       {50, 256, 256, -8, 7, false},  {37, 64, 32, -128, 127, false},
+    {65, 128, 128, -128, 127, true}, {40, 64, 16, -100, 20, false}, {68, 640, 32, -8, 7, false}};
 
 struct Layer {
   std::vector<int8_t> q;
