@@ -36,17 +36,21 @@ struct Part {
   Array array;
   Kind kind = Kind::kWhole;
   int64_t begin = 0, end = 0;
+  std::optional<int64_t> first;  // of a batch that a limit cuts: so many of its samples alone
 
   Shape sizes() const {
     Shape out = array->sizes();
     if (kind == Kind::kRows) out[0] = end - begin;
     if (kind == Kind::kOne) out.erase(out.begin());
+    if (first) out[0] = *first;
     return out;
   }
   Tensor read() const {
-    if (kind == Kind::kWhole) return array->read();
-    const Tensor rows = array->rows(begin, end);
-    return kind == Kind::kOne ? rows.select(0, 0) : rows;
+    if (kind == Kind::kWhole) return first ? array->rows(0, *first) : array->read();
+    const Tensor rows = array->rows(begin, first && kind == Kind::kRows ? begin + *first : end);
+    if (kind == Kind::kRows) return rows;
+    const Tensor one = rows.select(0, 0);
+    return first ? one.slice(0, 0, *first) : one;
   }
 };
 using Parts = std::vector<Part>;  // one for each input
@@ -63,7 +67,7 @@ struct Cut {
   int64_t count = 1, step = 1;
 
   int64_t size() const { return (count + step - 1) / step; }
-  Part operator[](int64_t batch) const { return {array, kind, batch * step, std::min((batch + 1) * step, count)}; }
+  Part operator[](int64_t batch) const { return {array, kind, batch * step, std::min((batch + 1) * step, count), {}}; }
 };
 
 // All batches: each with arrays of its own, or one cut for each input.
@@ -71,11 +75,15 @@ struct Batches {
   std::vector<Parts> named;
   std::vector<Cut> cuts;
   int64_t size = 0;
+  std::optional<int64_t> last;  // the samples of the last batch that a limit leaves of it
 
   Parts operator[](int64_t batch) const {
-    if (cuts.empty()) return named[static_cast<size_t>(batch)];
     Parts out;
+    if (cuts.empty()) out = named[static_cast<size_t>(batch)];
     for (const Cut& cut : cuts) out.push_back(cut[batch]);
+    if (!last || batch + 1 < size) return out;
+    for (Part& part : out)
+      if (!part.sizes().empty()) part.first = last;
     return out;
   }
   // Those of which each may have sizes of its own: of a cut the first and the last.
@@ -92,11 +100,31 @@ struct Batches {
     for (int64_t i = 0; i < size; ++i) count += samples_of((*this)[i]);
     return count;
   }
-  // Leaves out the batches after those that hold so many samples.
-  void limit_to(int64_t samples) {
-    int64_t keep = 0;
-    for (int64_t seen = 0; keep < size && seen < samples; ++keep) seen += samples_of((*this)[keep]);
+  // Leaves out what is behind so many samples: batches, and the rest of the one that these end in.
+  void limit_to(int64_t samples, const std::vector<Input>& inputs, const std::string& path) {
+    int64_t keep = 0, before = 0;
+    for (int64_t seen = 0; keep < size && seen < samples; ++keep) {
+      before = seen;
+      seen += samples_of((*this)[keep]);
+    }
     size = keep;
+    const Parts end = (*this)[size - 1];
+    const int64_t left = samples - before;
+    if (left >= samples_of(end)) return;
+    for (size_t i = 0; i < end.size(); ++i) {
+      const Shape sizes = end[i].sizes();
+      if (sizes.empty()) continue;
+      QDQ_CHECK(sizes[0] == samples_of(end), kInvalidArgument, path, ": batch ", size - 1,
+                " cannot be cut to the limit of ", samples, " samples: it has ", samples_of(end), " for input ",
+                inputs[0].name, " and ", sizes[0], " for input ", inputs[i].name, "; wanted a limit of ", before,
+                " or of ", before + samples_of(end));
+      const SymShape& wanted = inputs[i].meta->sizes;
+      QDQ_CHECK(wanted.empty() || wanted[0].constant().value_or(left) == left, kInvalidArgument, path, ": batch ",
+                size - 1, " cannot be cut to the limit of ", samples, " samples: input ", inputs[i].name,
+                " has a fixed batch of ", wanted[0].constant().value_or(0), "; wanted a limit of ", before, " or of ",
+                before + samples_of(end));
+    }
+    last = left;
   }
 };
 
@@ -317,7 +345,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     sizes[0] = (*batches)[0][0].sizes()[0];
     check_sizes(inputs[0], sizes, path);
   }
-  if (options.limit > 0) batches->limit_to(options.limit);
+  if (options.limit > 0) batches->limit_to(options.limit, inputs, path);
   std::vector<DType> dtypes;
   for (const Input& input : inputs) dtypes.push_back(input.meta->dtype);
   return std::make_unique<ArrayData>(std::move(*batches), std::move(dtypes), std::move(how), path,

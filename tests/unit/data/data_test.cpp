@@ -103,6 +103,39 @@ TEST_F(DataTest, ReadsNumberedBatchesInTheirOrder) {
   EXPECT_EQ(data->batch(1)[0].size(0), 1);
 }
 
+// Every kind of batches, and inputs of which one has no samples.
+TEST_F(DataTest, ALimitCutsTheBatchThatItEndsIn) {
+  const Program open_size = program_with(SymInt::symbol("s0")), fixed = program_with(4);
+  save("keyed.npz", {{"b0_i0", counting({4, 2})}, {"b1_i0", counting({4, 2})}, {"b2_i0", counting({4, 2})}});
+  save("axis.npz", {{"x", counting({3, 4, 2})}});
+  struct Wanted {
+    int64_t limit, batches, last;
+  };
+  for (const char* path : {"keyed.npz", "axis.npz"}) {
+    for (const auto& [limit, batches, last] :
+         {Wanted{1, 1, 1}, Wanted{4, 1, 4}, Wanted{5, 2, 1}, Wanted{8, 2, 4}, Wanted{11, 3, 3}, Wanted{99, 3, 4}}) {
+      const auto data = open(path, open_size, {"", 16, limit});
+      EXPECT_EQ(data->num_samples(), std::min<int64_t>(limit, 12)) << path;
+      ASSERT_EQ(data->num_batches(), batches) << path << limit;
+      EXPECT_EQ(data->batch(batches - 1)[0].sizes(), (Shape{last, 2})) << path << limit;
+      EXPECT_EQ(data->batch(0)[0].size(0), std::min<int64_t>(limit, 4)) << path << limit;
+    }
+    EXPECT_EQ(open(path, fixed, {"", 16, 8})->num_samples(), 8);
+    EXPECT_NE(refusal(path, fixed, {"", 16, 5})
+                  .find("batch 1 cannot be cut to the limit of 5 samples: input x has a "
+                        "fixed batch of 4; wanted a limit of 4 or of 8"),
+              std::string::npos)
+        << refusal(path, fixed, {"", 16, 5});
+  }
+  EXPECT_EQ(open("axis.npz", open_size, {"", 16, 6})->batch(1)[0].contiguous().span<float>()[2], 10);
+  const Program two = program_with(SymInt::symbol("s0"), true);
+  save("two.npz", {{"b0_i0", counting({4, 2})}, {"b0_i1", counting({4, 3}, DType::kS64)}});
+  EXPECT_EQ(open("two.npz", two, {"", 16, 3})->batch(0)[1].sizes(), (Shape{3, 3}));
+  save("uneven.npz", {{"b0_i0", counting({4, 2})}, {"b0_i1", counting({5, 3}, DType::kS64)}});
+  EXPECT_NE(refusal("uneven.npz", two, {"", 16, 3}).find("it has 4 for input x and 5 for input ids"),
+            std::string::npos);
+}
+
 TEST_F(DataTest, MatchesSeveralInputsByName) {
   save("in.npz", {{"ids", counting({4, 3}, DType::kS32)}, {"x", counting({4, 2}, DType::kF64)}});
   const auto batch = open("in.npz", program_with(SymInt::symbol("s0"), true))->batch(0);
