@@ -148,6 +148,12 @@ std::vector<Tensor> Evaluation::run(Contender& model, const std::vector<Tensor>&
   return outputs;
 }
 
+void Evaluation::check_labels(size_t begin, size_t end, int64_t classes) const {
+  for (size_t i = begin; i < std::min(end, labels_.size()); ++i)
+    QDQ_CHECK(labels_[i] >= 0 && labels_[i] < classes, kInvalidArgument, "the label of sample ", i, " is ", labels_[i],
+              "; the model has classes 0 to ", classes - 1);
+}
+
 void Evaluation::add(const std::vector<Tensor>& inputs) {
   const Shape sizes = inputs.empty() ? Shape{} : inputs[0].sizes();
   const int64_t count = sizes.empty() ? 1 : sizes[0];
@@ -174,6 +180,8 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
   noise_ += all.noise;
   classifies_ = classifies_ && is_classification(before[0]);
   if (!classifies_) return;
+  const size_t begin = float_.answers.all().size();
+  check_labels(begin, begin + static_cast<size_t>(x.size(0)), x.size(1));
   float_.answers.add(before, "the float model");
   int8_.answers.add(after, "the int8 model");
   const int64_t classes = x.size(1);

@@ -63,7 +63,8 @@ class Evaluation {
   // `labels`: the class of each sample in order; none if they are not known. Throws what lower() throws.
   Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels = {});
 
-  // Runs both on the inputs of one batch, whose first axis counts samples. Throws what Session::run throws.
+  // Runs both on the inputs of one batch, whose first axis counts samples. Throws what Session::run throws, and
+  // Error{kInvalidArgument} for a label that is no class of the model.
   void add(const std::vector<Tensor>& inputs);
 
   // {"sqnr": dB of the first outputs or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
@@ -81,6 +82,7 @@ class Evaluation {
     Answers answers;
     double seconds = 0;
   };
+  void check_labels(size_t begin, size_t end, int64_t classes) const;
   std::vector<Tensor> run(Contender& model, const std::vector<Tensor>& inputs, bool timed);
 
   Contender float_, int8_;

@@ -82,6 +82,19 @@ TEST(Evaluation, PutsTheWorstSamplesFirst) {
   EXPECT_EQ(worst[2]["sample"], 2);
 }
 
+TEST(Evaluation, RefusesLabelsThatAreNoClasses) {
+  for (const int64_t label : {-1, 3}) {
+    Evaluation evaluation(scaling({1, 1, 1}), scaling({1, 1, 1}), {0, 1, label, 0});
+    evaluation.add({rows({4, 1, 0, 3, 0, 2})});
+    try {
+      evaluation.add({rows({0, 8, 1, 5, 0, 1})});
+      ADD_FAILURE() << label;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message, concat("the label of sample 2 is ", label, "; the model has classes 0 to 2"));
+    }
+  }
+}
+
 TEST(Evaluation, TimesBatchesWhoseSizesItMetBefore) {
   Evaluation evaluation(scaling({1, 1, 1}), scaling({1, 1, 1}));
   evaluation.add({rows({1, 2, 3})});
