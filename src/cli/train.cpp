@@ -50,15 +50,18 @@ TrainingOptions training_options(const TrainOptions& options, int64_t batches) {
   training.loss = loss_from_name(options.loss);
   training.optimizer.optimizer = optimizer_from_name(options.optimizer);
   training.optimizer.lr = options.lr.value_or(default_lr(training.optimizer.optimizer, steps));
-  training.optimizer.momentum = options.momentum;
+  if (training.optimizer.optimizer == Optimizer::kSgd) training.optimizer.momentum = options.momentum;
   training.optimizer.weight_decay = options.weight_decay;
   training.schedule.schedule = lr_schedule_from_name(options.schedule);
   training.schedule.warmup_steps = options.warmup_steps;
-  training.schedule.total_steps = std::max<int64_t>(1, steps - options.warmup_steps);
-  training.schedule.step_size = options.step_epochs * batches;
-  training.schedule.gamma = options.gamma;
+  if (training.schedule.schedule == LrSchedule::kCosine)
+    training.schedule.total_steps = std::max<int64_t>(1, steps - options.warmup_steps);
+  if (training.schedule.schedule == LrSchedule::kStep) {
+    training.schedule.step_size = options.step_epochs * batches;
+    training.schedule.gamma = options.gamma;
+  }
   training.distillation = options.distillation;
-  training.optimizer.qparams_lr = options.lsq_lr;
+  if (options.lsq) training.optimizer.qparams_lr = options.lsq_lr;
   training.temperature = options.temperature;
   check_training_options(training);
   return training;

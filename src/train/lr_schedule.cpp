@@ -28,6 +28,14 @@ void check_lr_schedule(const LrScheduleOptions& options) {
     QDQ_CHECK(options.eta_min >= 0 && std::isfinite(options.eta_min), kInvalidArgument, "the schedule's eta_min is ",
               options.eta_min, "; wanted a learning rate that is not negative");
   }
+  const LrScheduleOptions none;
+  QDQ_CHECK(options.schedule == LrSchedule::kStep || (options.step_size == 0 && options.gamma == none.gamma),
+            kInvalidArgument, "a step size and gamma are of the schedule step alone; leave them out, or take it");
+  QDQ_CHECK(options.schedule == LrSchedule::kCosine || (options.total_steps == 0 && options.eta_min == 0),
+            kInvalidArgument,
+            "a total of steps and eta_min are of the schedule cosine alone; leave them out, or take it");
+  QDQ_CHECK(options.warmup_steps > 0 || options.warmup_start_factor == none.warmup_start_factor, kInvalidArgument,
+            "the factor that a warm-up starts with does nothing without warm-up steps; leave it out, or give them");
   QDQ_CHECK(options.warmup_steps >= 0, kInvalidArgument, "the warm-up has ", options.warmup_steps,
             " steps; wanted 0 or more");
   QDQ_CHECK(options.warmup_steps == 0 || (options.warmup_start_factor > 0 && options.warmup_start_factor <= 1),

@@ -71,6 +71,12 @@ void check_optimizer(const OptimizerOptions& options) {
             "nesterov is for sgd with a momentum above 0");
   QDQ_CHECK(options.qparams_lr >= 0 && std::isfinite(options.qparams_lr), kInvalidArgument,
             "the factor of the learning rate of learnt scales is ", options.qparams_lr, "; it must not be negative");
+  const bool is_sgd = options.optimizer == Optimizer::kSgd;
+  const OptimizerOptions none;
+  QDQ_CHECK(is_sgd || options.momentum == 0, kInvalidArgument, "the momentum ", options.momentum,
+            " does nothing, since it is of sgd; leave it out, or give betas");
+  QDQ_CHECK(!is_sgd || (options.beta1 == none.beta1 && options.beta2 == none.beta2 && options.eps == none.eps),
+            kInvalidArgument, "betas and eps do nothing with sgd; leave them out, or take adam or adamw");
   for (const double beta : {options.beta1, options.beta2})
     QDQ_CHECK(beta >= 0 && beta < 1, kInvalidArgument, "a beta of Adam is ", beta, "; wanted one from 0 to below 1");
   QDQ_CHECK(options.eps >= 0 && std::isfinite(options.eps), kInvalidArgument, "the eps of Adam is ", options.eps,

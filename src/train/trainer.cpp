@@ -61,6 +61,10 @@ Trainer::Impl::Impl(Prepared& of, const TrainingOptions& with)
     if (!is_symmetric(learnable->args().qscheme))
       parameters.push_back({{group.inserted_as[0] + ".zero_point"}, learnable, true, {}});
   }
+  const bool learns_scales = std::any_of(parameters.begin(), parameters.end(),
+                                         [](const TrainedParameter& each) { return each.learnable != nullptr; });
+  QDQ_CHECK(learns_scales || options.optimizer.qparams_lr == 1, kInvalidArgument, "the factor of the learning rate of ",
+            "learnt scales, ", options.optimizer.qparams_lr, ", does nothing: no scale is learnt (learn_qparams)");
 }
 
 Tensor Trainer::Impl::value_of(const TrainedParameter& parameter) const {
@@ -123,6 +127,8 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 double Trainer::step(const std::vector<Tensor>& inputs, const Tensor& target, const Tensor& teacher) {
+  QDQ_CHECK(!teacher.defined() || impl_->options.distillation > 0, kInvalidArgument,
+            "the teacher's output does nothing without distillation; leave it out, or give distillation a share");
   const std::vector<Tensor> outputs = impl_->tape.forward(inputs);
   const LossAndGrad loss = loss_of(impl_->options, outputs[0], target, teacher);
   QDQ_CHECK(std::isfinite(loss.loss), kInvalidArgument, "the loss is ", loss.loss, " after ", impl_->updates,

@@ -30,9 +30,9 @@ class Trainer {
   // One batch: observes and rounds as the switches say, computes the loss of the first output, its gradient, and moves
   // every parameter that requires one. Returns the loss before the step. The values that the backward pass needs are
   // kept until it has used them, which takes several times the memory of a run. `teacher` is the first output of the
-  // float model for the same inputs, wanted where options.distillation is above 0; `target` may be undefined where that
-  // is 1. Throws Error{kInvalidArgument} if inputs, target or teacher do not fit, or the loss is not finite; no
-  // parameter has moved then.
+  // float model for the same inputs, wanted where options.distillation is above 0 and refused elsewhere; `target` may
+  // be undefined where that is 1. Throws Error{kInvalidArgument} if inputs, target or teacher do not fit, or the loss
+  // is not finite; no parameter has moved then.
   double step(const std::vector<Tensor>& inputs, const Tensor& target, const Tensor& teacher = {});
 
   // The same in three parts, for any loss. forward() observes, rounds and returns the outputs. backward() takes the

@@ -53,5 +53,12 @@ TEST(Optimizer, SaysWhichOptionMakesNoSense) {
   EXPECT_THROW(optimizer_from_name("lamb"), Error);
 }
 
+TEST(Optimizer, SaysWhichOptionDoesNothing) {
+  EXPECT_NE(refusal_of({Optimizer::kAdam, 0.1, 0.9}).find("the momentum 0.9 does nothing"), std::string::npos);
+  OptimizerOptions sgd{Optimizer::kSgd};
+  sgd.beta2 = 0.9;
+  EXPECT_NE(refusal_of(sgd).find("betas and eps do nothing with sgd"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace qdq

@@ -78,7 +78,8 @@ TEST(Trainer, LearnsWhatItIsShown) {
   const Tensor x = sample({4, 2, 5, 5}, 3), target = Tensor::of<int64_t>({4}, {0, 1, 2, 1});
   for (const Optimizer optimizer : {Optimizer::kSgd, Optimizer::kAdam}) {
     Prepared fresh = prepare(conv_net());
-    const std::vector<double> found = losses(fresh, {Loss::kCrossEntropy, {optimizer, 0.05, 0.9}}, x, target, 40);
+    const double momentum = optimizer == Optimizer::kSgd ? 0.9 : 0;
+    const std::vector<double> found = losses(fresh, {Loss::kCrossEntropy, {optimizer, 0.05, momentum}}, x, target, 40);
     EXPECT_LT(found.back(), 0.5 * found.front());
   }
 }
@@ -266,7 +267,7 @@ TEST(Trainer, DistillationMixesTheTwoLosses) {
     Prepared prepared = prepare(two_linears());
     TrainingOptions options{Loss::kCrossEntropy, {Optimizer::kSgd, 0.1}};
     options.distillation = share;
-    options.temperature = 3;
+    if (share > 0) options.temperature = 3;
     Trainer trainer(prepared, options);
     const double loss = trainer.step({x}, on, from);
     return std::pair(loss, trainer.gradients().at("b.bias").data<float>()[0]);
@@ -277,6 +278,18 @@ TEST(Trainer, DistillationMixesTheTwoLosses) {
   EXPECT_THROW(loss_of(0.5, target, {}), Error);
   EXPECT_THROW(loss_of(0.5, {}, teacher), Error);
   EXPECT_THROW(loss_of(1.5, target, teacher), Error);
+  EXPECT_NE(message_of([&] { loss_of(0, target, teacher); }).find("does nothing without distillation"),
+            std::string::npos);
+}
+
+TEST(Trainer, SaysWhichOptionDoesNothing) {
+  Prepared prepared = prepare(two_linears());
+  TrainingOptions options;
+  options.temperature = 2;
+  EXPECT_NE(message_of([&] { Trainer(prepared, options); }).find("the temperature 2 does nothing"), std::string::npos);
+  options = {};
+  options.optimizer.qparams_lr = 0.5;
+  EXPECT_NE(message_of([&] { Trainer(prepared, options); }).find("no scale is learnt"), std::string::npos);
 }
 
 // Through the bytes of a file, in the middle of a training that changes its form.
