@@ -209,6 +209,10 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   QDQ_CHECK(!is_qat || layers.nodes.empty(), kInvalidArgument,
             "inputs are equalized after training, not for it; leave the equalization config out");
   impl->equalized = equalized_layers(*impl, layers, impl->warnings);
+  if (impl->groups.empty() && impl->warnings.empty())
+    impl->warnings.push_back(
+        "the quantizer asks for no tensor of this program, so that everything stays float; what it says of each "
+        "operator tells why");
 
   if (backends.empty()) {
     impl->own_backend = make_simd_ops();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "quant/unmatched_settings.h"
+
 namespace qdq {
 
 namespace {
@@ -27,6 +29,25 @@ bool PrepareCustomConfig::is_non_traceable(const std::string& path, const std::s
   return std::find(names.begin(), names.end(), path) != names.end() ||
          std::any_of(non_traceable_module_classes.begin(), non_traceable_module_classes.end(),
                      [&](const std::string& wanted) { return is_class(type, wanted); });
+}
+
+std::vector<std::string> PrepareCustomConfig::unmatched(const Graph& graph) const {
+  std::vector<std::string> out;
+  const ProgramNames known(graph);
+  const auto check_name = [&](std::string_view kind, const std::string& name) {
+    if (std::find(known.modules.begin(), known.modules.end(), name) == known.modules.end())
+      out.push_back(unmatched_setting(kind, name, known.modules));
+  };
+  const auto check_class = [&](std::string_view kind, const std::string& wanted) {
+    const auto& types = known.module_types;
+    if (std::none_of(types.begin(), types.end(), [&](const std::string& type) { return is_class(type, wanted); }))
+      out.push_back(unmatched_setting(kind, wanted, types));
+  };
+  for (const StandaloneModule& entry : standalone_module_names) check_name("standalone module", entry.module);
+  for (const StandaloneModule& entry : standalone_module_classes) check_class("standalone module class", entry.module);
+  for (const std::string& name : non_traceable_module_names) check_name("non-traceable module", name);
+  for (const std::string& wanted : non_traceable_module_classes) check_class("non-traceable module class", wanted);
+  return out;
 }
 
 }  // namespace qdq

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "quant/fx/backend_config.h"
 #include "quant/fx/qconfig_mapping.h"
 
@@ -33,6 +34,8 @@ struct PrepareCustomConfig {
   // The entry for a module; names go before classes. Null: it is none.
   const StandaloneModule* standalone(const std::string& path, const std::string& type) const;
   bool is_non_traceable(const std::string& path, const std::string& type) const;
+  // A sentence for each name and class of a module that the program does not have.
+  std::vector<std::string> unmatched(const Graph& graph) const;
 };
 
 }  // namespace qdq

@@ -405,6 +405,7 @@ void QConfigMappingQuantizer::annotate(Program& program, Annotations& annotation
   unmatched_.clear();
   if (mapping_.empty() && custom_.standalone_module_names.empty() && custom_.standalone_module_classes.empty())
     unmatched_.push_back("the QConfigMapping has no setting, so that everything stays float; set_global is missing");
+  for (std::string& warning : custom_.unmatched(*program.graph)) unmatched_.push_back(std::move(warning));
   const FxRequest request{mapping_, backend_, custom_, compat_, "", "", passes, std::exchange(folded_, {})};
   const FxRequest equalization{equalization_, backend_, custom_, compat_, "", "", filter_, request.has_folded_norm};
   annotate_calls(program, request, {}, annotations, fused_norms_, unmatched_);

@@ -88,6 +88,31 @@ TEST(BackendConfig, AQConfigThatBreaksAConstraintIsIgnoredWithAWarning) {
       << range.warnings[0];
 }
 
+TEST(PrepareCustomConfig, WarnsOfModulesThatTheProgramDoesNotHave) {
+  const auto warnings_of = [](PrepareCustomConfig custom) {
+    QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("x86"));
+    quantizer.set_prepare_custom_config(std::move(custom));
+    return prepare_pt2e(layer("torch.relu"), quantizer).warnings();
+  };
+  PrepareCustomConfig wrong;
+  wrong.standalone_module_names = {{"fcc", {}, nullptr, {}}};
+  wrong.standalone_module_classes = {{"net.Nett", {}, nullptr, {}}};
+  wrong.non_traceable_module_names = {"body"};
+  wrong.non_traceable_module_classes = {"Conv2d"};
+  const std::vector<std::string> warnings = warnings_of(wrong);
+  ASSERT_EQ(warnings.size(), 4u);
+  EXPECT_EQ(warnings[0],
+            "the setting for standalone module fcc reaches nothing: the program has no such standalone module; did you "
+            "mean fc?");
+  EXPECT_NE(warnings[1].find("standalone module class net.Nett reaches nothing"), std::string::npos) << warnings[1];
+  EXPECT_NE(warnings[2].find("non-traceable module body reaches nothing"), std::string::npos) << warnings[2];
+  EXPECT_NE(warnings[3].find("non-traceable module class Conv2d reaches nothing"), std::string::npos) << warnings[3];
+  PrepareCustomConfig right;
+  right.non_traceable_module_names = {"fc"};
+  right.non_traceable_module_classes = {"torch.nn.Linear", "Linear"};
+  EXPECT_TRUE(warnings_of(right).empty());
+}
+
 TEST(BackendConfig, APatternTakesThePlaceOfTheSameOne) {
   BackendConfig backend = get_backend_config("native");
   const size_t patterns = backend.configs.size();

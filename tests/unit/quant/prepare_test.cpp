@@ -260,6 +260,16 @@ TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
             std::string::npos);
 }
 
+TEST(Prepare, WarnsWhereNothingIsQuantized) {
+  ProgramBuilder b;
+  Node* relu = b.call("relu.default", {b.input("x", {2, 4})});
+  const Prepared prepared = prepare(b.finish({relu}), [](Graph&, Annotations&) {});
+  ASSERT_EQ(prepared.warnings().size(), 1u);
+  EXPECT_EQ(prepared.warnings()[0],
+            "the quantizer asks for no tensor of this program, so that everything stays float; what it says of each "
+            "operator tells why");
+}
+
 TEST(Prepare, RefusesNaNNamingTheInput) {
   Prepared prepared =
       prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
