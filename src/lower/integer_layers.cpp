@@ -95,6 +95,8 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
     if (node->op() != Node::Op::kCallFunction || !may_be_quantized(*node)) continue;
     const std::vector<Node*> inputs = node->input_nodes();
     if (std::none_of(inputs.begin(), inputs.end(), is_dequantized)) continue;
+    const Node* weight = weight_of(*node);
+    if (weight != nullptr && weight->op() != Node::Op::kCallFunction) continue;  // a float layer behind rounded values
     ++out.total;
     const auto found = fate_of.find(node->name());
     const NodeFate* fate = found == fate_of.end() ? nullptr : found->second;

@@ -11,7 +11,7 @@
 namespace qdq {
 
 struct IntegerLayers {
-  size_t total = 0;  // layers that read a dequantized value or weight
+  size_t total = 0;  // layers that read a dequantized value or weight, and have no float weight
   struct Float {
     std::string node, target, reason;
   };

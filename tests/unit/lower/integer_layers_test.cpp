@@ -44,6 +44,16 @@ TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
   EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": its weight alone is quantized"));
 }
 
+TEST(IntegerLayers, LeavesOutFloatLayersBehindRoundedValues) {
+  GraphBuilder g;
+  Node* x = g.round(g.conv(g.round(g.input({1, 3, 6, 6}), 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 120);
+  Node* flat = g.call("torch.ops.aten.flatten.using_ints", {x, 1});
+  const IntegerLayers found =
+      integer_layers(g.done({g.call("torch.ops.aten.linear.default", {flat, g.floats({4, 288})})}));
+  EXPECT_EQ(found.total, 1u);
+  EXPECT_EQ(float_layers_text(found), "");
+}
+
 // A slice whose end is computed from the batch: what stands behind is fused once the sizes of an input are known, and
 // its small weights stay integers.
 TEST(IntegerLayers, TakesTheSizesOfAnExample) {
