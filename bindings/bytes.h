@@ -17,7 +17,7 @@ inline auto view_of(std::span<const std::byte> bytes) {
 
 inline std::vector<std::byte> bytes_from(const emscripten::val& array) {
   const auto length = array["length"].as<double>();
-  check_memory(static_cast<uint64_t>(length), "a copy of these bytes");
+  check_memory_of_file(static_cast<uint64_t>(length), "a copy of these bytes");
   std::vector<std::byte> bytes(static_cast<size_t>(length));
   emscripten::val(view_of(bytes)).call<void>("set", array);
   return bytes;

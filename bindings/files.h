@@ -35,7 +35,7 @@ class JavaScriptFiles final : public Files {
     return static_cast<uint64_t>(answer.as<double>());
   }
   std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
-    check_memory(count, "a part of a file");
+    check_memory_of_file(count, "a part of a file");
     std::vector<std::byte> bytes(static_cast<size_t>(count));
     const emscripten::val answer =
         host_.call<emscripten::val>("readInto", path, static_cast<double>(offset), view_of(bytes));

@@ -336,8 +336,7 @@ val set_threads(int count) {
 
 val set_max_memory(double bytes) {
   return guard([&] {
-    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes),
-                                 "that configure({ maxMemory }) allows; use smaller batches, or allow more"));
+    set_memory_limit(MemoryLimit(static_cast<uint64_t>(bytes), "that configure({ maxMemory }) allows"));
     return val::null();
   });
 }

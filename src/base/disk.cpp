@@ -35,7 +35,7 @@ class Disk final : public Files {
     const auto size = fs::file_size(path, unknown);
     std::vector<std::byte> bytes;
     if (!unknown) {
-      check_memory(size, "reading " + path);
+      check_memory_of_file(size, "reading " + path);
       bytes.reserve(size);
       prefer_large_pages(bytes.data(), size);
     }
@@ -54,7 +54,7 @@ class Disk final : public Files {
     std::byte more[4096];
     while (const size_t count = std::fread(more, 1, sizeof more, file.get())) {
       // Both the old and the new bytes are there while the vector grows.
-      if (bytes.size() + count > bytes.capacity()) check_memory(3 * uint64_t{bytes.size()}, "reading " + path);
+      if (bytes.size() + count > bytes.capacity()) check_memory_of_file(3 * uint64_t{bytes.size()}, "reading " + path);
       bytes.insert(bytes.end(), more, more + count);
     }
     if (std::ferror(file.get())) fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));
@@ -72,7 +72,7 @@ class Disk final : public Files {
 
   std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count) override {
     if (path == "-") return StandardInput::get().read(offset, count);
-    check_memory(count, "reading " + path);
+    check_memory_of_file(count, "reading " + path);
     File file(std::fopen(path.c_str(), "rb"));
     if (!file || fseeko(file.get(), static_cast<off_t>(offset), SEEK_SET) != 0)
       fail(ErrorCode::kIo, "cannot read ", path, ": ", reason_of(errno));

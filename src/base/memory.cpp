@@ -26,9 +26,9 @@ constexpr uint64_t kAddresses = uint64_t{kHas64Bits ? 16 : 4} << 30;
 
 std::optional<MemoryLimit> limit_of_addresses() {
 #ifdef __EMSCRIPTEN__
-  return MemoryLimit(kAddresses, kHas64Bits ? "that WebAssembly has; use smaller batches, or the native program"
-                                            : "that WebAssembly has; use smaller batches, allow more than 4 GB in "
-                                              "Node 24 or a current Chromium, or use the native program");
+  return MemoryLimit(kAddresses, "that WebAssembly has",
+                     kHas64Bits ? "use the native program"
+                                : "allow more than 4 GB in Node 24 or a current Chromium, or use the native program");
 #else
   return std::nullopt;
 #endif
@@ -97,15 +97,23 @@ uint64_t left_of(const MemoryLimit& limit, [[maybe_unused]] uint64_t wanted) {
 #endif
 }
 
-[[noreturn]] void refuse(uint64_t bytes, std::string_view what, uint64_t left, const MemoryLimit& limit) {
+[[noreturn]] void refuse(uint64_t bytes, std::string_view what, uint64_t left, std::string_view words) {
   fail(ErrorCode::kOutOfMemory, what, " needs at least ", size_text(bytes), " of memory, and ", size_text(left),
-       " are left of the ", limit.words);
+       " are left of the ", words);
+}
+
+void check(uint64_t bytes, std::string_view what, std::string MemoryLimit::* words) {
+  const std::optional<MemoryLimit>& limit = memory_limit();
+  if (!limit) return;
+  const uint64_t left = left_of(*limit, bytes);
+  if (bytes > left) refuse(bytes, what, left, *limit.*words);
 }
 
 }  // namespace
 
-MemoryLimit::MemoryLimit(uint64_t bytes, std::string_view rest)
-    : bytes(bytes), words(concat(size_text(bytes), " ", rest)) {}
+MemoryLimit::MemoryLimit(uint64_t bytes, std::string_view whose, std::string_view remedy)
+    : bytes(bytes), words(concat(size_text(bytes), " ", whose, "; use smaller batches, or ", remedy)),
+      words_of_files(concat(size_text(bytes), " ", whose, "; ", remedy)) {}
 
 const std::optional<MemoryLimit>& memory_limit() { return limit_in_force(); }
 
@@ -127,12 +135,8 @@ std::optional<uint64_t> available_memory() {
   return limit ? std::optional(left_of(*limit, 0)) : std::nullopt;
 }
 
-void check_memory(uint64_t bytes, std::string_view what) {
-  const std::optional<MemoryLimit>& limit = memory_limit();
-  if (!limit) return;
-  const uint64_t left = left_of(*limit, bytes);
-  if (bytes > left) refuse(bytes, what, left, *limit);
-}
+void check_memory(uint64_t bytes, std::string_view what) { check(bytes, what, &MemoryLimit::words); }
+void check_memory_of_file(uint64_t bytes, std::string_view what) { check(bytes, what, &MemoryLimit::words_of_files); }
 
 #ifdef __EMSCRIPTEN__
 void take_memory(uint64_t bytes) { taken.fetch_add(bytes, std::memory_order_relaxed); }
@@ -152,7 +156,7 @@ void take_memory(uint64_t bytes) {
   const uint64_t left = left_for(bytes, before, *limit);
   if (bytes <= left) return;
   give_memory_back(bytes);
-  refuse(bytes, "a tensor", left, *limit);
+  refuse(bytes, "a tensor", left, limit->words);
 }
 
 void count_process_memory() {

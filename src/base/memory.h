@@ -11,12 +11,13 @@ namespace qdq {
 // The most memory that may be used, and how a refusal ends: whose limit it is, and what helps:
 //   "a run needs at least 6400 MB of memory, and 300 MB are left of the " "500 MB that --max-memory allows; use smaller
 //   batches, or allow more"
+// A file is as large as it is, whatever the batches are: "... allows; allow more".
 struct MemoryLimit {
-  // `rest`: "that --max-memory allows; use smaller batches, or allow more"
-  MemoryLimit(uint64_t bytes, std::string_view rest);
+  // `whose`: "that --max-memory allows".
+  MemoryLimit(uint64_t bytes, std::string_view whose, std::string_view remedy = "allow more");
 
   uint64_t bytes;
-  std::string words;
+  std::string words, words_of_files;
 };
 
 // The limit that was set. Initially none natively, and in WebAssembly the 4 GB that 32-bit addresses reach, which
@@ -40,6 +41,8 @@ std::optional<uint64_t> available_memory();
 // Throws Error{kOutOfMemory} if so many bytes are not available. `what` names the work that needs them: "a run of the
 // program". Called before large work begins; smaller allocations fail on their own.
 void check_memory(uint64_t bytes, std::string_view what);
+// The same of work whose size is that of a file: "reading model.pt2".
+void check_memory_of_file(uint64_t bytes, std::string_view what);
 
 // Counts what a tensor takes and gives back. take_memory throws as check_memory does.
 void take_memory(uint64_t bytes);

@@ -49,7 +49,7 @@ StandardInput::StandardInput() {
 
 std::vector<std::byte> StandardInput::read(uint64_t offset, uint64_t count) const {
   count = offset < size_ ? std::min(count, size_ - offset) : 0;
-  check_memory(count, "reading the standard input");
+  check_memory_of_file(count, "reading the standard input");
   std::vector<std::byte> out(static_cast<size_t>(count));
   const auto got = read_all_at(file_, out, begin_ + offset);
   if (got < 0) fail(ErrorCode::kIo, "cannot read the standard input: ", reason_of(errno));

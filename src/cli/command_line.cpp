@@ -69,11 +69,10 @@ void CommandLine::add_descriptions() {
 }
 
 std::optional<MemoryLimit> CommandLine::memory_limit() const {
-  if (!max_memory_.empty())
-    return MemoryLimit(*bytes_in(max_memory_), "that --max-memory allows; use smaller batches, or allow more");
+  if (!max_memory_.empty()) return MemoryLimit(*bytes_in(max_memory_), "that --max-memory allows");
   const std::optional<uint64_t> machine = host.machine_memory();
   if (!machine) return std::nullopt;
-  return MemoryLimit(*machine, "that this machine has; use smaller batches, or allow more by --max-memory");
+  return MemoryLimit(*machine, "that this machine has", "allow more by --max-memory");
 }
 
 }  // namespace qdq

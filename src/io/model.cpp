@@ -39,7 +39,7 @@ Program load_program(std::shared_ptr<const format::ByteSource> source, const for
   // What is in no archive is a message of protobuf, which is less than two gigabytes.
   QDQ_CHECK(size < uint64_t{1} << 31, kBadFile,
             "this is neither a .pt2 file, which is a zip archive, nor an ONNX model, which has less than 2 GB");
-  check_memory(size, "a copy of the model's file");
+  check_memory_of_file(size, "a copy of the model's file");
   const format::ByteData bytes = source->read(0, size);
   source->let_go(0, size);
   return load_program(bytes.bytes(), external, fixed);

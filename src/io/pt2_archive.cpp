@@ -171,7 +171,7 @@ Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
     if (!goes_to_disk(static_cast<size_t>(source->size())) && entry.name.find("example_inputs") == std::string::npos &&
         entry.name.find("sample_inputs") == std::string::npos)
       unpacked = std::min(unpacked + entry.size, uint64_t{1} << 62);
-  check_memory(unpacked, "loading the .pt2 file");
+  check_memory_of_file(unpacked, "loading the .pt2 file");
   if (const std::optional<std::string> root = archive_root(zip)) return read_folders(zip, *root);
   if (zip.find(kProgramMember) == nullptr) {
     const bool is_torch_save = std::any_of(zip.entries().begin(), zip.entries().end(),

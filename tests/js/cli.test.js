@@ -127,11 +127,11 @@ test("an archive that declares 5 GB is refused in one sentence, by what WebAssem
   };
   expect(refused("npx")).toMatch(
     new RegExp(
-      "^4\\d{3} MB are left of the 4 GB that WebAssembly has; use smaller batches, allow more than 4 GB in " +
+      "^4\\d{3} MB are left of the 4 GB that WebAssembly has; allow more than 4 GB in " +
         "Node 24 or a current Chromium, or use the native program\n$",
     ),
   );
-  const allowed = /^\d+ MB are left of the 3000 MB that --max-memory allows; use smaller batches, or allow more\n$/;
+  const allowed = /^\d+ MB are left of the 3000 MB that --max-memory allows; allow more\n$/;
   for (const name of ["npx", "native"]) expect(refused(name, "--max-memory", "3GB")).toMatch(allowed);
 });
 

@@ -6,7 +6,7 @@
 namespace qdq {
 
 struct LimitedMemory {
-  explicit LimitedMemory(uint64_t bytes) { set_memory_limit(MemoryLimit(bytes, "that the test allows; allow more")); }
+  explicit LimitedMemory(uint64_t bytes) { set_memory_limit(MemoryLimit(bytes, "that the test allows")); }
   ~LimitedMemory() { set_memory_limit(std::nullopt); }
   LimitedMemory(const LimitedMemory&) = delete;
   LimitedMemory& operator=(const LimitedMemory&) = delete;

@@ -31,7 +31,15 @@ TEST(Memory, WhatDoesNotFitIsRefusedInOneSentence) {
   EXPECT_THAT(refusal(6'400'000'000, "a run of the program"),
               testing::MatchesRegex("a run of the program needs at least 6400 MB of memory, and (500|49[0-9]) MB are "
                                     "left of the 500 MB that the test "
-                                    "allows; allow more"));
+                                    "allows; use smaller batches, or allow more"));
+  // A file is as large as it is, whatever the batches are.
+  try {
+    check_memory_of_file(6'400'000'000, "reading model.pt2");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message, testing::MatchesRegex("reading model.pt2 needs .* that the test allows; allow more"));
+    EXPECT_THAT(error.message, testing::Not(testing::HasSubstr("batches")));
+  }
 }
 
 TEST(Memory, OnlyShortAddressesHaveALimitOfTheirOwn) {
@@ -43,7 +51,7 @@ TEST(Memory, OnlyShortAddressesHaveALimitOfTheirOwn) {
   }
   EXPECT_THAT(refusal(6'400'000'000, "a run"),
               testing::MatchesRegex("a run needs at least 6400 MB of memory, and 4[0-9]+ MB are left of the 4 GB that "
-                                    "WebAssembly has; use smaller batches, allow more than 4 GB in Node 24 or a "
+                                    "WebAssembly has; use smaller batches, or allow more than 4 GB in Node 24 or a "
                                     "current Chromium, or use the native program"));
   const uint64_t before = *available_memory();
   std::vector<char> block(50'000'000, 'x');
