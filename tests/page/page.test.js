@@ -551,8 +551,15 @@ test("says what is wrong with broken files and goes on", async () => {
   await page.waitForFunction(() =>
     document.querySelector("#recipe .problem").textContent.includes("did you mean 'XNNPACKQuantizer'"),
   );
+  // A setting that reaches nothing.
+  await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizer", "global": {}, "module_name": [["steem", null]]}');
+  await page.dispatchEvent("#recipe-json", "change");
+  await page.waitForFunction(() =>
+    document.querySelector("#recipe-warnings").textContent.includes("module steem reaches nothing"),
+  );
   await page.fill("#recipe-json", '{"quantizer": "XNNPACKQuantizer", "global": {}}');
   await page.dispatchEvent("#recipe-json", "change");
+  await page.waitForFunction(() => document.querySelector("#recipe-warnings").textContent === "");
   await page.setInputFiles("#calibration-files", [...good, how]);
   await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("4 samples"));
   await quantize(page);

@@ -345,6 +345,8 @@ export function dataStep(store: Store): DataStep {
       delete chosen.calibration;
       delete chosen.test;
       byId("data").hidden = !state.model;
+      batchSize.disabled = state.model?.program.inputs.some(({ shape }) => typeof shape?.[0] === "number") ?? false;
+      batchSize.title = batchSize.disabled ? "the model fixes the size of its batches" : "";
       intake.open = true;
       showThumbnails();
     }

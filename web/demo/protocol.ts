@@ -84,6 +84,7 @@ export interface Quantized {
 // What a recipe would do, and whether it can do it without calibration data.
 export interface Explained extends ExplanationReport {
   needsData: boolean;
+  warnings: readonly string[]; // settings that have no effect
 }
 
 export interface Equipment extends Capabilities {

@@ -1,6 +1,7 @@
 // What is quantized and how: the quantizer or the runtime, its settings, the JSON, and changes that can be taken back.
 import type { Recipe, RuntimeName } from "qdq";
 import { h } from "../../src/report/html/dom.js";
+import { warningsOf } from "../../src/report/html/result-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId, download, problemLine } from "./page.js";
 import { globalOf, settingsText, withGlobal } from "./recipe.js";
@@ -41,6 +42,7 @@ const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<
 
 export function recipeStep(store: Store): void {
   const { element: problem, fail } = problemLine();
+  const warned = h("div", { id: "recipe-warnings" });
   const select = h("select", {
     id: "quantizer",
     onchange: () => store.update({ recipe: quantizers[select.value]?.fresh ?? store.state.recipe, target: undefined }),
@@ -79,6 +81,7 @@ export function recipeStep(store: Store): void {
     h("label", { class: "choice" }, "Quantizer ", select),
     fields,
     problem,
+    warned,
     h("details", {}, h("summary", {}, "Types of layers"), types),
     h(
       "details",
@@ -206,6 +209,7 @@ export function recipeStep(store: Store): void {
       void ask(state);
     }
     if (changed.has("explanationError")) fail(state.explanationError ?? "");
+    if (changed.has("explanation")) warned.replaceChildren(warningsOf({ warnings: state.explanation?.warnings ?? [] }));
     if (changed.has("target") || changed.has("model")) target.value = state.target ?? "";
     if (changed.has("runs") || changed.has("model")) showRecipes(state);
     if (changed.has("recipe") || changed.has("runs") || changed.has("model")) showDiff(state);

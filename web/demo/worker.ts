@@ -158,9 +158,13 @@ function openChoice({ files, ...settings }: DataChoice): Opened {
   const labels = settings.labels ?? (inFolders ? "folders" : undefined);
   // The page has a preprocessing for images at all times; arrays take it if they hold pixels.
   const isPreprocessed = !files.some(({ name }) => /\.np[yz]$/i.test(name)) || files.some(holdsPixels);
-  const { preprocess, ...others } = settings;
+  const { preprocess, batchSize, ...others } = settings;
+  const isFixed = program()
+    .info()
+    .inputs.some(({ shape }) => typeof shape?.[0] === "number");
   const data = openData(program(), filesOf(files), {
     ...others,
+    ...(!isFixed && { batchSize }),
     ...(isPreprocessed && { preprocess }),
     ...(labels && { labels }),
   });
@@ -302,14 +306,17 @@ const methods: Handlers = {
       name: copies === 1 ? image.name : `${i}/${image.name}`,
       file: image.file,
     }));
-    using data = openData(program(), filesOf(files), { preprocess: choice.preprocess, batchSize: 1 });
+    using data = openData(program(), filesOf(files), {
+      preprocess: choice.preprocess,
+      ...(typeof fixed !== "number" && { batchSize: 1 }),
+    });
     const [input] = data.batch(0);
     return pictureOf(rowOf(input!, 0, input!.shape[0]!), choice.preprocess);
   },
 
   async explain(_progress, recipe: Recipe): Promise<Explained> {
     using prepared = preparePt2e(program(), recipe);
-    return { ...explain(prepared), needsData: prepared.needsData() };
+    return { ...explain(prepared), needsData: prepared.needsData(), warnings: prepared.warnings() };
   },
 
   async quantize(progress, recipe, options): Promise<Quantized> {
