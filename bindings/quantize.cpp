@@ -528,7 +528,11 @@ val describe_evaluation(int evaluation) {
 val open_data_of(int program, const std::string& path, const std::string& preprocess, double batch_size, double limit,
                  const val& host) {
   return guard([&] {
-    DataOptions options{preprocess, static_cast<int64_t>(batch_size), static_cast<int64_t>(limit)};
+    DataOptions options;
+    options.preprocess = preprocess;
+    options.limit = static_cast<int64_t>(limit);
+    options.is_batch_size_wanted = batch_size != 0;
+    if (options.is_batch_size_wanted) options.batch_size = static_cast<int64_t>(batch_size);
     auto files = std::make_unique<JavaScriptFiles>(host);
     const Program& opened = held<const Program>(program, "a program");
     auto data = open_data(path, opened, options, *files);

@@ -200,7 +200,7 @@ val describe_program(int program) {
 
 LowerOptions lower_options(const std::string& backend, bool bf16, bool fuse) {
   LowerOptions options;
-  if (!backend.empty()) options.backends = {backend};
+  options.backends = {backend};
   options.bf16 = bf16;
   options.fuse = fuse;
   return options;

@@ -25,7 +25,7 @@ export interface DataSettings {
    * grayscale, filter.
    */
   preprocess?: Record<string, unknown>;
-  /** Samples per batch, where the program leaves it open; default 16. */
+  /** Samples per batch, where the program leaves it open; default 16. Another one than a program fixes is refused. */
   batchSize?: number;
   /** The largest number of samples: the first ones of an array, or equally many images of each folder. */
   limit?: number;
@@ -163,11 +163,13 @@ export function openData(program: Program, files: Files, settings: DataSettings 
     throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');
   }
   checkOptions("openData", settings, ["preprocess", "batchSize", "limit", "labels", "classes"]);
-  const { batchSize = 16, limit = 0 } = settings;
+  const { batchSize, limit = 0 } = settings;
   for (const [name, value] of Object.entries({ batchSize, limit })) {
-    if (!Number.isSafeInteger(value))
+    if (value !== undefined && !Number.isSafeInteger(value))
       throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
   }
+  if (batchSize !== undefined && batchSize < 1)
+    throw new QdqError("InvalidArgument", `batchSize is ${batchSize}, it must be at least 1`);
   for (const file of files.values()) if (typeof file !== "function" && !byteSourceOf(file)) bytesOf(file, "openData");
   const names = [...files.keys()].filter((name) => name !== settings.labels);
   const images = names.filter((name) => /\.(jpe?g|png|bmp|tar)$/i.test(name));
@@ -184,7 +186,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   const path = isFolder ? root.slice(0, -1) : `${root}${first}`;
   const preprocess = settings.preprocess ? preprocessPath : "";
   return new Data(
-    unwrap(module().openData(handleOf(program), path, preprocess, batchSize, limit, hostOf(files, settings))),
+    unwrap(module().openData(handleOf(program), path, preprocess, batchSize ?? 0, limit, hostOf(files, settings))),
     settings,
   );
 }

@@ -16,13 +16,24 @@ export function checkOptions(of: string, options: object, known: readonly string
   }
 }
 
-// Throws QdqError{InvalidArgument} for a function of the object that is called nearly as one of the methods that are
-// known: it would never be called. Helpers with names of their own are the user's matter.
+// Throws QdqError{InvalidArgument} for a function of the object or of its class that is called nearly as one of the
+// methods that are known: it would never be called. Helpers with names of their own are the user's matter.
 export function checkNearNames(of: string, object: object, known: readonly string[]): void {
-  for (const [name, value] of Object.entries(object)) {
-    if (typeof value !== "function" || known.includes(name)) continue;
-    const meant = known.find((word) => distance(name, word) <= 2);
-    if (meant) throw new QdqError("InvalidArgument", `${of} has no method ${name}; did you mean ${meant}?`);
+  for (let at: object | null = object; at !== null && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at))) {
+      if (typeof value !== "function" || known.includes(name)) continue;
+      const meant = known.find((word) => distance(name, word) <= 2);
+      if (meant) throw new QdqError("InvalidArgument", `${of} has no method ${name}; did you mean ${meant}?`);
+    }
+  }
+}
+
+// Throws QdqError{InvalidArgument} for a field that is called nearly as one of those that are known: nobody would read
+// it. Fields with names of their own are the user's matter.
+export function checkNearFields(of: string, object: object, known: readonly string[]): void {
+  for (const name of Object.keys(object)) {
+    const meant = known.includes(name) ? undefined : known.find((word) => distance(name, word) <= 2);
+    if (meant) throw new QdqError("InvalidArgument", `${of} has no field ${name}; did you mean ${meant}?`);
   }
 }
 
@@ -57,8 +68,10 @@ export function checkNames(value: unknown, what: string): void {
 const nameOf = (value: unknown): string =>
   value === null ? "null" : Array.isArray(value) ? "an array" : `a ${typeof value}`;
 
-// Insertions, deletions and replacements that turn one word into the other.
+// Insertions, deletions and replacements that turn one word into the other; no number where lengths tell that nobody
+// meant it.
 function distance(a: string, b: string): number {
+  if (Math.abs(a.length - b.length) > Math.max(2, a.length / 3)) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
     const next = [i];

@@ -1,5 +1,5 @@
 // The PyTorch 2 Export flow: prepare, calibrate, convert.
-import { QdqError } from "./error.js";
+import { QdqError, readable } from "./error.js";
 import type { Observer, ObserverSettings, QParams } from "./qspec.js";
 import type { AnyQuantizer, ObservedPlace } from "./quantizer.js";
 import { ComposableQuantizer, RecipeWriter, isCustom, nameOf } from "./quantizer.js";
@@ -10,7 +10,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
-import { checkOptions, jsonOf, shown } from "./options.js";
+import { checkNearNames, checkOptions, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { HistogramObserver } from "./recipe.js";
 import type { PartOfData } from "./state.js";
@@ -93,7 +93,8 @@ export class Prepared extends Handle {
 
   /**
    * Runs all batches, each a list of inputs, and lets other work run between them. Throws QdqError{Cancelled} once the
-   * signal is aborted; the batches before that count.
+   * signal is aborted; the batches before that count. Throws QdqError{InvalidArgument} if there is no batch and
+   * converting needs data.
    */
   async calibrate(
     batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
@@ -117,6 +118,11 @@ export class Prepared extends Handle {
       work.onProgress?.({ stage: "calibrate", done, ...total });
       await new Promise((resolve) => setTimeout(resolve));
     }
+    if (done === 0 && this.needsData())
+      throw new QdqError(
+        "InvalidArgument",
+        "the calibration data has no batches; wanted calibrate([[tensor, ...], ...])",
+      );
     const { onWarning } = work;
     if (onWarning && first !== undefined) for (const warning of this.calibrationWarnings(first)) onWarning(warning);
   }
@@ -127,7 +133,7 @@ export class Prepared extends Handle {
    * lost in a program that is prepared for training.
    */
   calibrationWarnings(batch: readonly Tensor[]): string[] {
-    return JSON.parse(unwrap(module().calibrationWarnings(this.handle, rawInputs(batch))));
+    return readableWarnings(unwrap(module().calibrationWarnings(this.handle, rawInputs(batch))));
   }
 
   /**
@@ -135,7 +141,7 @@ export class Prepared extends Handle {
    * do not go together.
    */
   warnings(): string[] {
-    return JSON.parse(unwrap(module().preparedWarnings(this.handle)));
+    return readableWarnings(unwrap(module().preparedWarnings(this.handle)));
   }
 
   /**
@@ -156,6 +162,8 @@ export class Prepared extends Handle {
     return `${JSON.stringify(JSON.parse(unwrap(module().describePrepared(this.handle))), null, 1)}\n`;
   }
 }
+
+const readableWarnings = (json: string): string[] => (JSON.parse(json) as string[]).map(readable);
 
 /** The options of preparePt2e. */
 export interface PrepareOptions {
@@ -221,6 +229,7 @@ export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise
     const name = nameOf(quantizer);
     const patterns = (quantizer.quantizationCapabilities?.() ?? []).map(({ pattern, operators, ...rest }, i) => {
       const isPattern = typeof pattern === "string" && Array.isArray(operators) && operators.every(isListOfStrings);
+      if (isPattern) checkOptions(`pattern ${pattern} of ${name}`, rest, ["static", "dynamic", "qat", "note"]);
       if (isPattern) return { pattern, operators, static: true, dynamic: false, qat: true, note: "", ...rest };
       throw new QdqError(
         "InvalidArgument",
@@ -337,6 +346,7 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
         throw new QdqError("InvalidArgument", "an observer needs the methods forward(tensor) and calculateQparams()");
       }
       const type = observer.constructor.name;
+      checkNearNames(type || "the observer", observer, ["forward", "calculateQparams", "fakeQuantize"]);
       return {
         name: type && type !== "Object" ? type : "JavaScriptObserver",
         forward: (tensor) => observer.forward(fromRaw(tensor)),

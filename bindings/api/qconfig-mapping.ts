@@ -1,6 +1,7 @@
 // FX graph mode's QConfigMapping.
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { toJson } from "./names.js";
+import { checkOptions } from "./options.js";
 import { Program } from "./program.js";
 import { BackendConfig } from "./qconfig.js";
 import type { BackendConfigName, QConfig, QuantizationBackend } from "./qconfig.js";
@@ -48,12 +49,16 @@ export function fuseFx(program: Program, backend: BackendConfigName | BackendCon
 
 function customRecipe(custom: PrepareCustomConfig): Record<string, unknown> {
   const standalone = (entries: readonly StandaloneModule[] = []) =>
-    entries.map(({ module, qconfigMapping, prepareCustomConfig, backendConfig }) => ({
-      module,
-      qconfigMapping: (qconfigMapping?.toRecipe() as FxRecipe | undefined)?.qconfigMapping,
-      prepareCustomConfig: prepareCustomConfig && customRecipe(prepareCustomConfig),
-      backendConfig: backendRecipe(backendConfig),
-    }));
+    entries.map((entry) => {
+      checkOptions("a standalone module", entry, ["module", "qconfigMapping", "prepareCustomConfig", "backendConfig"]);
+      const { module, qconfigMapping, prepareCustomConfig, backendConfig } = entry;
+      return {
+        module,
+        qconfigMapping: (qconfigMapping?.toRecipe() as FxRecipe | undefined)?.qconfigMapping,
+        prepareCustomConfig: prepareCustomConfig && customRecipe(prepareCustomConfig),
+        backendConfig: backendRecipe(backendConfig),
+      };
+    });
   return {
     ...custom,
     standaloneModuleName: standalone(custom.standaloneModuleName),
@@ -76,8 +81,10 @@ export class QConfigMapping extends RecipeQuantizer {
   #equalization: QConfigMapping | undefined;
 
   /** `backend`: begins with PyTorch's default mapping for it. */
-  constructor({ backend, isQat = false }: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
+  constructor(options: { backend?: QuantizationBackend; isQat?: boolean } = {}) {
     super();
+    checkOptions("QConfigMapping", options, ["backend", "isQat"]);
+    const { backend, isQat = false } = options;
     this.#sections = backend === undefined ? {} : { default: backend };
     this.#isQat = isQat;
   }

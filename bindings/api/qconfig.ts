@@ -1,5 +1,5 @@
 // What FX graph mode asks for: QConfigs, and what backends can do.
-
+import { checkOptions } from "./options.js";
 import type { Observer, ObserverSettings } from "./qspec.js";
 
 /**
@@ -85,9 +85,10 @@ export class BackendConfig {
   readonly #configs: BackendPatternConfig[] = [];
 
   /** `base`: begins with the patterns of one of PyTorch's. */
-  constructor(name: string, { base }: { base?: BackendConfigName } = {}) {
+  constructor(name: string, options: { base?: BackendConfigName } = {}) {
+    checkOptions("BackendConfig", options, ["base"]);
     this.name = name;
-    this.#base = base;
+    this.#base = options.base;
   }
   /** Takes the place of a config with the same pattern. */
   setBackendPatternConfig(config: BackendPatternConfig): this {

@@ -46,6 +46,7 @@ async function rawBatches(
     );
   const raw = [];
   for await (const batch of batches) raw.push(rawInputs(batch));
+  if (raw.length === 0) throw new QdqError("InvalidArgument", "there are no samples; wanted [[tensor, ...], ...]");
   return raw;
 }
 

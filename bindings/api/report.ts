@@ -6,7 +6,7 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { fromJson } from "./names.js";
 import type { ObserverSummary } from "./observer.js";
-import { jsonOf } from "./options.js";
+import { checkNearFields, jsonOf } from "./options.js";
 import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
 import type { EdgeOrNode } from "./qspec.js";
@@ -276,9 +276,16 @@ export function quantizationReport(prepared: Prepared, quantized: Program): Quan
   return fromJson(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }
 
+const reportFields = [
+  ...["operators", "conflicts", "layers", "left", "observers", "dataWarnings", "qparams"],
+  ...["sqnr", "speed", "accuracy", "warnings", "predictions", "model", "made", "nodes", "bytes", "recipe", "remedies"],
+  ...["precision", "samples", "errors", "classes"],
+];
+
 /** A self-contained HTML file that shows the report, as `qdq quantize --report` writes it. */
 export function reportHtml(report: Report): string {
   if (typeof report !== "object" || report === null)
     throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
+  checkNearFields("a report", report, reportFields);
   return unwrap(module().writeReport(jsonOf(() => report, "the report")));
 }

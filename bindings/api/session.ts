@@ -1,5 +1,5 @@
 // Programs made ready to run.
-import { QdqError } from "./error.js";
+import { QdqError, readable } from "./error.js";
 import { Handle } from "./handle.js";
 import { unwrap } from "./loader.js";
 import { checkOptions } from "./options.js";
@@ -31,7 +31,7 @@ export class Session extends Handle {
    * is for `qdq` alone: `qdq/run` throws QdqError{Unsupported}.
    */
   warnings(): string[] {
-    return this.#description().warnings;
+    return this.#description().warnings.map(readable);
   }
   /** Who runs each node. Compiles the fused steps if nothing ran yet. */
   placements(): Placement[] {

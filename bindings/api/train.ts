@@ -64,11 +64,20 @@ export const moveExportedModelToEval = (program: Program): Program =>
 /**
  * Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
  * batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
+ * `onWarning` is called with each of the prepared program's warnings().
  */
-export function prepareQatPt2e(program: Program, quantizer: AnyQuantizer): PreparedQat {
+export function prepareQatPt2e(
+  program: Program,
+  quantizer: AnyQuantizer,
+  options: { onWarning?: (warning: string) => void } = {},
+): PreparedQat {
+  checkOptions("prepareQatPt2e", options, ["onWarning"]);
   const writer = new RecipeWriter();
   const recipe = jsonOf(() => writer.quantizer(quantizer), "the quantizer");
-  return new PreparedQat(unwrap(module().preparePt2e(handleOf(program), recipe, callbacks(writer), true)), whole);
+  const raw = module().preparePt2e(handleOf(program), recipe, callbacks(writer), true);
+  const prepared = new PreparedQat(unwrap(raw), whole);
+  if (options.onWarning) for (const warning of prepared.warnings()) options.onWarning(warning);
+  return prepared;
 }
 
 /**
@@ -175,6 +184,9 @@ export class Trainer extends Handle {
         "InvalidArgument",
         `loss is a ${typeof loss}; wanted "cross_entropy", "mse" or a function of outputs and batch`,
       );
+    for (const name of ["distillation", "temperature"] as const)
+      if (typeof loss === "function" && options[name] !== undefined)
+        throw new QdqError("InvalidArgument", `${name} does nothing where the loss is a function; leave it out`);
     const words = typeof loss === "string" ? { loss, ...others } : others;
     super(unwrap(module().makeTrainer(handleOf(prepared), toJson(words))), whole);
     this.loss = typeof loss === "function" ? loss : undefined;
@@ -188,6 +200,7 @@ export class Trainer extends Handle {
       this.update();
       return loss;
     }
+    checkOptions("a training batch", batch, ["inputs", "target", "teacher"]);
     const { inputs, target, teacher } = batch;
     const raw = Array.isArray(target)
       ? tensor(BigInt64Array.from(target, (label: number) => BigInt(label)))
@@ -275,6 +288,7 @@ export class Trainer extends Handle {
         "the training data is no list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])",
       );
     }
+    checkOptions("train", work, ["onProgress", "signal"]);
     const total = totalOf(batches);
     let done = 0;
     let sum = 0;
@@ -286,6 +300,8 @@ export class Trainer extends Handle {
       work.onProgress?.({ stage: "train", done, ...total, loss });
       await new Promise((resolve) => setTimeout(resolve));
     }
+    if (done === 0)
+      throw new QdqError("InvalidArgument", "the training data has no batches; wanted [{ inputs, target }]");
     return sum / done;
   }
 }

@@ -3,6 +3,8 @@ const { qdq, images, model, thrown } = require("./shapes.js");
 
 const quantizer = () => new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig());
 
+const qat = () => new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isQat: true }));
+
 let program;
 let x;
 beforeAll(async () => {
@@ -37,7 +39,127 @@ test("a method that nobody calls is refused", () => {
     () => qdq.preparePt2e(program, { annotate: () => [], validat() {} }),
     /no method validat; did you mean validate/,
   );
-  expect(qdq.preparePt2e(program, { annotate: () => [], isMine: () => true }).warnings()).toEqual([]);
+  const mine = { annotate: () => [{ node: "conv2d", output: { spec: "quantization", dtype: "int8", observer } }] };
+  const observer = { class: "MinMaxObserver" };
+  expect(qdq.preparePt2e(program, { ...mine, isMine: () => true }).warnings()).toEqual([]);
+});
+
+test("methods of classes are methods, too", () => {
+  class Misspelt {
+    annotate() {
+      return [];
+    }
+    validat() {}
+  }
+  refused(() => qdq.preparePt2e(program, new Misspelt()), /no method validat; did you mean validate/);
+  class Extremes {
+    forward() {}
+    calculateQparams() {
+      return { scale: 1, zeroPoint: 0 };
+    }
+    fakeQuantise() {}
+  }
+  const output = { spec: "quantization", dtype: "int8", observer: () => new Extremes() };
+  const custom = { annotate: () => [{ node: "conv2d", output }] };
+  refused(() => qdq.preparePt2e(program, custom), /Extremes has no method fakeQuantise; did you mean fakeQuantize/);
+});
+
+test("what nobody reads is refused, and met with the nearest word", async () => {
+  refused(() => new qdq.QConfigMapping({ backnd: "x86" }), /QConfigMapping has no option backnd; did you mean backend/);
+  refused(() => new qdq.QConfigMapping("x86"), /QConfigMapping was given a string as its options/);
+  refused(
+    () => new qdq.BackendConfig("mine", { bas: "qnnpack" }),
+    /BackendConfig has no option bas; did you mean base/,
+  );
+  const standaloneModuleName = [{ module: "conv", qconfigMaping: new qdq.QConfigMapping() }];
+  refused(
+    () => qdq.getDefaultQConfigMapping().setPrepareCustomConfig({ standaloneModuleName }).toRecipe(),
+    /a standalone module has no option qconfigMaping; did you mean qconfigMapping/,
+  );
+  refused(
+    () => qdq.prepareQatPt2e(program, qat(), { onWarnin() {} }),
+    /has no option onWarnin; did you mean onWarning/,
+  );
+  refused(() => qdq.reportHtml({ modl: "a" }), /a report has no field modl; did you mean model/);
+  refused(() => qdq.lower(program, { backend: "" }), /there is no backend ''/);
+  const capable = { annotate: () => [], quantizationCapabilities: () => [{ pattern: "a", operators: [], statik: 1 }] };
+  await expect(qdq.quantizationCapabilities(capable)).rejects.toThrow(/has no option statik; did you mean static/);
+  const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, qat()));
+  await expect(trainer.train([], { onProgres() {} })).rejects.toThrow(
+    /has no option onProgres; did you mean onProgress/,
+  );
+  refused(() => trainer.step({ inputs: [x], targt: [1] }), /a training batch has no option targt; did you mean target/);
+});
+
+test("options of a trainer that do nothing", () => {
+  const trainer = (options) => () => new qdq.Trainer(qdq.prepareQatPt2e(program, qat()), options);
+  const grads = ([output]) => ({ loss: 0, grads: [output] });
+  for (const [options, words] of [
+    [{ optimizer: "adam", momentum: 0.9 }, /the momentum 0.9 does nothing/],
+    [{ betas: [0.8, 0.9] }, /betas and eps do nothing with sgd/],
+    [{ temperature: 2 }, /the temperature 2 does nothing without distillation/],
+    [{ qparamsLr: 0.1 }, /no scale is learnt/],
+    [{ schedule: { stepSize: 3 } }, /are of the schedule step alone/],
+    [{ schedule: { schedule: "cosine", totalSteps: 9, gamma: 0.5 } }, /are of the schedule step alone/],
+    [{ schedule: { totalSteps: 9 } }, /are of the schedule cosine alone/],
+    [{ schedule: { warmupStartFactor: 0.5 } }, /does nothing without warm-up steps/],
+    [{ loss: grads, distillation: 1 }, /distillation does nothing where the loss is a function/],
+  ])
+    refused(trainer(options), words);
+  const target = [0];
+  const [teacher] = qdq.lower(program).run([x]);
+  refused(() => trainer({})().step({ inputs: [x], target, teacher }), /the teacher's output does nothing without/);
+});
+
+test("work on no samples, and labels that are no classes", async () => {
+  const prepared = qdq.preparePt2e(program, quantizer());
+  await expect(prepared.calibrate([])).rejects.toThrow(/the calibration data has no batches/);
+  const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, qat()));
+  await expect(trainer.train([])).rejects.toThrow(/the training data has no batches/);
+  prepared.run([x]);
+  await expect(qdq.recover(prepared, [])).rejects.toThrow(/there are no samples/);
+  for (const label of [-1, 99]) {
+    const evaluation = qdq.evaluate(program, program, [label]);
+    refused(() => evaluation.add([x]), new RegExp(`the label of sample 0 is ${label}; the model has classes 0 to`));
+  }
+});
+
+test("settings that reach nothing are warned of, in training too", () => {
+  const warnings = [];
+  qdq.prepareQatPt2e(program, qat().setModuleName("nowhere", null), { onWarning: (text) => warnings.push(text) });
+  expect(warnings).toEqual([expect.stringMatching(/^the setting for module nowhere reaches nothing/)]);
+  const custom = { nonTraceableModuleName: ["nowhere"], standaloneModuleClass: [{ module: "Nothing" }] };
+  const mapping = qdq.getDefaultQConfigMapping().setPrepareCustomConfig(custom);
+  expect(qdq.preparePt2e(program, mapping).warnings()).toEqual([
+    expect.stringMatching(/^the setting for standalone module class Nothing reaches nothing/),
+    expect.stringMatching(/^the setting for non-traceable module nowhere reaches nothing/),
+  ]);
+  for (const nothing of [{ quantizer: "EmbeddingQuantizer" }, { quantizer: "PatternQuantizer", patterns: [] }])
+    expect(qdq.preparePt2e(program, nothing).warnings()).toEqual([
+      expect.stringMatching(/^the quantizer asks for no tensor of this program, so that everything stays float/),
+    ]);
+});
+
+// A name of a million characters, of which a terminal would obey some.
+test("messages and warnings are readable and short", async () => {
+  const name = `\u001b[2J\u202e${"o".repeat(1e6)}`;
+  const messages = [
+    thrown(() => qdq.lower(program, { [name]: 1 })).message,
+    thrown(() => qdq.lower(program, { backend: name })).message,
+    thrown(() => qdq.explain(qdq.preparePt2e(program, quantizer()), name)).message,
+    thrown(() => quantizer().setGlobal(name)).message,
+    thrown(() => qdq.preparePt2e(program, { quantizer: name })).message,
+    (await qdq.loadOnnx(new Uint8Array(9), undefined, { fix: { [name]: "" } }).catch((error) => error)).message,
+    ...qdq.preparePt2e(program, quantizer().setModuleName(name, null)).warnings(),
+  ];
+  expect(messages.length).toBe(7);
+  for (const message of messages) {
+    expect(message).toContain("\\u001b[2J\\u202eooo");
+    expect(message).toMatch(/ (bytes|characters) are left out\] /);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+    expect(message).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e]/);
+    expect(message.length).toBeLessThan(3000);
+  }
 });
 
 test("a mapping without a setting is warned of", () => {
@@ -61,8 +183,7 @@ test("a callback cannot use what the work that called it uses", () => {
 });
 
 test("a prepared program that is trained, too", () => {
-  const qat = new qdq.XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isQat: true }));
-  const prepared = qdq.prepareQatPt2e(program, qat);
+  const prepared = qdq.prepareQatPt2e(program, qat());
   prepared.run([x], () => {
     refused(() => prepared.eval(), /^a callback cannot use a prepared program/);
     refused(() => prepared.learnQparams(), /^a callback cannot use a prepared program/);
