@@ -232,6 +232,80 @@ describe("a program looked into", () => {
   });
 });
 
+describe("the rest of PyTorch's flows", () => {
+  const outcomes = (prepared, op) =>
+    qdq
+      .explain(prepared)
+      .operators.filter((each) => each.op === op)
+      .map(({ outcome }) => outcome);
+
+  test("debug handles are numbered, and reach the quantized program", async () => {
+    const own = await qdq.loadPt2(model());
+    const handlesOf = ({ nodes }) => nodes.map(({ debugHandle }) => debugHandle).filter((each) => each !== undefined);
+    expect(handlesOf(own.info())).toEqual([]);
+    qdq.generateNumericDebugHandles(own);
+    const handles = handlesOf(own.info());
+    expect(handles.length).toBeGreaterThan(20);
+    expect(new Set(handles).size).toBe(handles.length);
+    const prepared = qdq.preparePt2e(own, new XNNPACKQuantizer().setGlobal(symmetric()));
+    prepared.run([images(own, 1)]);
+    const reached = handlesOf(qdq.convertPt2e(prepared).info());
+    expect(reached.length).toBeGreaterThan(20);
+    expect(reached.every((handle) => handles.includes(handle))).toBe(true);
+  });
+
+  test("default mappings, backends and QConfigs go by PyTorch's names", () => {
+    for (const backend of ["x86", "fbgemm", "qnnpack", "onednn", "executorch"]) {
+      const prepared = qdq.preparePt2e(program, qdq.getDefaultQConfigMapping(backend));
+      expect(outcomes(prepared, "aten.linear.default")).toEqual(["quantized"]);
+      expect(prepared.warnings()).toEqual([]);
+    }
+    for (const backend of ["native", "fbgemm", "x86", "qnnpack", "onednn", "executorch"]) {
+      const mapping = qdq.getDefaultQConfigMapping("qnnpack").setBackendConfig(backend);
+      expect(outcomes(qdq.preparePt2e(program, mapping), "aten.linear.default")).toEqual(["quantized"]);
+    }
+    // TensorRT takes qint8 activations alone, and that mapping has quint8.
+    const none = qdq.preparePt2e(program, qdq.getDefaultQConfigMapping("qnnpack").setBackendConfig("tensorrt"));
+    expect(none.warnings()).toEqual([expect.stringMatching(/so that everything stays float/)]);
+    for (const named of ["default_dynamic_qconfig", "per_channel_dynamic_qconfig", "float16_dynamic_qconfig"]) {
+      const prepared = qdq.preparePt2e(program, new qdq.QConfigMapping().setGlobal({ named }));
+      expect(prepared.needsData()).toBe(false);
+      expect(outcomes(prepared, "aten.linear.default")).toEqual(["quantized"]);
+    }
+    const { module } = program.info().nodes.find(({ target }) => target === "torch.ops.aten.linear.default");
+    const alone = qdq.getDefaultQConfigMapping().setPrepareCustomConfig({
+      standaloneModuleName: [{ module, qconfigMapping: new qdq.QConfigMapping().setGlobal(null) }],
+    });
+    expect(outcomes(qdq.preparePt2e(program, alone), "aten.linear.default")).toEqual(["float"]);
+  });
+
+  test("weights keep to half of their range where products saturate", () => {
+    const reduced = qdq.getSymmetricQuantizationConfig({ isPerChannel: true, reduceRange: true });
+    const weights = qdq
+      .preparePt2e(program, new XNNPACKQuantizer().setGlobal(reduced))
+      .calibration()
+      .filter((each) => each.class === "PerChannelMinMaxObserver");
+    expect(weights.length).toBeGreaterThan(5);
+    for (const { quantMin, quantMax } of weights) expect([quantMin, quantMax]).toEqual([-64, 63]);
+  });
+
+  test("batches may come from asynchronous iterators", async () => {
+    async function* batches() {
+      yield [images(program, 1)];
+      yield [images(program, 1, 2)];
+    }
+    const prepared = qdq.preparePt2e(program, new XNNPACKQuantizer().setGlobal(symmetric()));
+    await prepared.calibrate(batches());
+    expect(prepared.needsData()).toBe(false);
+    const qat = new XNNPACKQuantizer().setGlobal(qdq.getSymmetricQuantizationConfig({ isQat: true }));
+    async function* labelled() {
+      for await (const inputs of batches()) yield { inputs, target: [0] };
+    }
+    const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, qat));
+    expect(await trainer.train(labelled())).toBeGreaterThan(0);
+  });
+});
+
 describe("patterns and partitions", () => {
   let resnet;
   beforeAll(async () => {
