@@ -1,11 +1,29 @@
 // Objects of settings, which hold nothing that would be swallowed.
 import { QdqError } from "./error.js";
 
-// Throws QdqError{InvalidArgument} for what is no object, and for a field that is not known, with the nearest that is.
+const flags = [
+  ...["bf16", "fuse", "foldQuantize", "useReferenceRepresentation", "mergeable", "observeLayers", "partial"],
+  ...["isDynamic", "isQat", "useGradScaling", "ignoreLiterals", "removeOverlappingMatches"],
+];
+const callbacks = ["onProgress", "onWarning", "onRemedy", "onSearch"];
+
+// What an option of that name must be, in words, if the value is something else: "no" would be taken for true.
+function wantedOf(name: string, value: unknown): string | undefined {
+  if (flags.includes(name)) return typeof value === "boolean" ? undefined : "true or false";
+  if (value === null) return undefined;
+  if (callbacks.includes(name)) return typeof value === "function" ? undefined : "a function";
+  if (name === "signal") return typeof value === "object" && "aborted" in value! ? undefined : "an AbortSignal";
+  return undefined;
+}
+
+// Throws QdqError{InvalidArgument} for what is no object, for a field that is not known, with the nearest that is, and
+// for a flag, a callback or a signal that is none.
 export function checkOptions(of: string, options: object, known: readonly string[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options))
     throw new QdqError("InvalidArgument", `${of} was given ${nameOf(options)} as its options, wanted an object`);
-  for (const name of Object.keys(options)) {
+  for (const [name, value] of Object.entries(options)) {
+    const wanted = known.includes(name) && value !== undefined ? wantedOf(name, value) : undefined;
+    if (wanted) throw new QdqError("InvalidArgument", `${name} of ${of} is ${shown(value)}, wanted ${wanted}`);
     if (known.includes(name)) continue;
     const near = known
       .map((word) => ({ word, distance: distance(name, word) }))

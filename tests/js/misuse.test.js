@@ -91,6 +91,19 @@ test("what nobody reads is refused, and met with the nearest word", async () => 
   refused(() => trainer.step({ inputs: [x], targt: [1] }), /a training batch has no option targt; did you mean target/);
 });
 
+test("flags, callbacks and signals that are none", async () => {
+  refused(() => qdq.lower(program, { fuse: "no" }), /^fuse of lower is no, wanted true or false$/);
+  refused(() => qdq.preparePt2e(program, quantizer(), { mergeable: 1 }), /^mergeable of preparePt2e is 1, wanted true/);
+  refused(() => qdq.preparePt2e(program, quantizer(), { onWarning: "x" }), /^onWarning of .* is x, wanted a function$/);
+  const prepared = qdq.preparePt2e(program, quantizer(), { onWarning: undefined });
+  refused(() => qdq.convertPt2e(prepared, { foldQuantize: null }), /^foldQuantize of convertPt2e is null, wanted true/);
+  for (const [option, words] of [
+    [{ signal: "later" }, /^signal of calibrate is later, wanted an AbortSignal$/],
+    [{ onProgress: {} }, /^onProgress of calibrate is \{\}, wanted a function$/],
+  ])
+    await expect(prepared.calibrate([[x]], option)).rejects.toThrow(words);
+});
+
 test("options of a trainer that do nothing", () => {
   const trainer = (options) => () => new qdq.Trainer(qdq.prepareQatPt2e(program, qat()), options);
   const grads = ([output]) => ({ loss: 0, grads: [output] });
