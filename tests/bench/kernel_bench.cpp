@@ -160,8 +160,10 @@ void groups(int64_t channels, int64_t depth, int64_t group, int bits) {
   measure("read " + name, bytes, "GB/s", [&] {
     const auto* at = reinterpret_cast<const uint64_t*>(weights.blocks.raw());
     uint64_t sums[8] = {};
-    for (int64_t i = 0; i < weights.blocks.numel() / 8; i += 8)
+    for (int64_t i = 0; i < weights.blocks.numel() / 8; i += 8) {
+      __builtin_prefetch(at + i + 512);
       for (int j = 0; j < 8; ++j) sums[j] ^= at[i + j];
+    }
     for (const uint64_t sum : sums) sink ^= sum;
   });
   if (sink == 42) std::puts("");

@@ -14,11 +14,11 @@
 // relaxed SIMD. Prints the median of the rounds' medians in ms. Build the package first (./dev package).
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { basename, dirname, extname, join } from "node:path";
 import { createRequire } from "node:module";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { runInThisContext } from "node:vm";
+import { openChromium } from "./chromium.mjs";
 
 const here = fileURLToPath(import.meta.url);
 const root = join(dirname(here), "../..");
@@ -103,66 +103,23 @@ function measureInNode(engine, model, options) {
   return Number(done.stdout.trim().split("\n").at(-1));
 }
 
-// Answers with the files that a page needs; `state.model` is the one at /model.
-async function serve(state, { npm, package: dist }) {
-  const page = `<!doctype html><title>latency</title><link rel="icon" href="data:,"><body>
-    <script type="importmap">{ "imports": {
-      "@litertjs/wasm-utils": "/npm/@litertjs/wasm-utils/dist/index.js" } }</script></body>`;
-  const types = { ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm" };
-  const folders = { npm, package: dist, bench: dirname(here) };
-  const server = createServer(({ url }, response) => {
-    const [, folder, rest] = /^\/([^/]*)\/?([^?]*)/.exec(url);
-    const file = folder === "model" ? state.model : folders[folder] && join(folders[folder], rest);
-    if (folder !== "" && !(file && existsSync(file))) return response.writeHead(404).end();
-    const type = folder === "" ? "text/html" : (types[extname(file)] ?? "application/octet-stream");
-    response.writeHead(200, {
-      "cross-origin-opener-policy": "same-origin",
-      "cross-origin-embedder-policy": "require-corp",
-      "content-type": type,
-    });
-    response.end(folder === "" ? page : readFileSync(file));
-  });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return server;
-}
-
 // Gives a function that runs one model in a tab of its own.
-async function openChromium(options) {
-  const { chromium } = await import("playwright-core");
-  const state = {};
-  const server = await serve(state, options);
-  const browser = await chromium.launch({ executablePath: options.chromium, args: ["--no-sandbox", "--disable-gpu"] });
+async function measureInChromium(options) {
+  const browser = await openChromium(options);
   const measure = async (engine, model) => {
-    state.model = model;
-    const context = await browser.newContext();
-    const page = await context.newPage();
-    await page.goto(`http://127.0.0.1:${server.address().port}/`);
-    await page.evaluate(
-      async ([name, settings]) => {
-        globalThis.bench = await import("/bench/wasm_latency_page.mjs");
-        await bench.prepare(name, settings);
-      },
-      [engine, options],
-    );
-    const devtools = await context.newCDPSession(page);
-    await devtools.send("Performance.enable");
-    const cpuOfThread = async () =>
-      1000 * (await devtools.send("Performance.getMetrics")).metrics.find(({ name }) => name === "ThreadTime").value;
+    const tab = await browser.openTab("wasm_latency_page.mjs", model);
+    await tab.call("prepare", engine, options);
     const times = [];
     // Five runs a call, which itself takes a while.
     for (let i = 0; i < options.runs; i += 5) {
-      const begin = await cpuOfThread();
-      const clock = await page.evaluate(() => bench.average(5));
-      times.push(options.threads > 1 ? clock : ((await cpuOfThread()) - begin) / 5);
+      const begin = await tab.seconds();
+      const clock = await tab.call("average", 5);
+      times.push(options.threads > 1 ? clock : (1000 * ((await tab.seconds()) - begin)) / 5);
     }
-    await context.close();
+    await tab.close();
     return median(times);
   };
-  const close = async () => {
-    await browser.close();
-    server.close();
-  };
-  return { measure, close };
+  return { measure, close: browser.close };
 }
 
 const args = process.argv.slice(2);
@@ -200,7 +157,7 @@ if (args[0] === "--work") {
     litert_wasm_compat: options.threads > 1 ? never : tflite,
   };
   const { measure, close } = options.chromium
-    ? await openChromium(options)
+    ? await measureInChromium(options)
     : { measure: (engine, model) => measureInNode(engine, model, options), close() {} };
   console.log(["model", ...Object.keys(engines)].join("\t"));
   for (const model of models) {
