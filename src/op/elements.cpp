@@ -1,6 +1,8 @@
 #include "op/elements.h"
 
+#include <bit>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace qdq {
@@ -24,11 +26,28 @@ void check_float(DType dtype, const std::string& op) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
 }
 
-std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
+namespace {
+
+std::vector<int64_t> stable_order(size_t n, const int64_t* keys, const std::function<bool(int64_t, int64_t)>& before) {
+  std::vector<int64_t> order(n);
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return before(a, b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return keys != nullptr ? keys[a] < keys[b] : before(a, b); });
   return order;
+}
+
+}  // namespace
+
+std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
+  return stable_order(static_cast<size_t>(n), nullptr, before);
+}
+std::vector<int64_t> stable_order(std::span<const int64_t> keys) { return stable_order(keys.size(), keys.data(), {}); }
+
+int64_t order_key(double value) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (value != value) return kMost;
+  const auto bits = std::bit_cast<int64_t>(value == 0 ? 0.0 : value);
+  return bits < 0 ? bits ^ kMost : bits;
 }
 
 Tensor run_loop(const Tensor& x, DType dtype, const void* f, Loop loop) {

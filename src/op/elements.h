@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 
 #include "op/families.h"
 #include "op/infer.h"
@@ -47,9 +48,13 @@ template <class Body> decltype(auto) visit_float(DType dtype, const std::string&
   return body(Type<float>{});
 }
 
-// The numbers from 0 to before n in the order of `before`; equal ones keep theirs. The one sort of all operators: each
-// sort of its own would be 2 kB of a page's download.
+// The numbers from 0 to before n in the order of `before`, or of their keys; equal ones keep theirs. The one sort of
+// all operators: each sort of its own would be 2 kB of a page's download. Keys are compared without a call.
 std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t a, int64_t b)>& before);
+std::vector<int64_t> stable_order(std::span<const int64_t> keys);
+// Integers in the order of the values: -0 is 0, and NaN, all alike, lies behind all numbers.
+inline int64_t order_key(int64_t value) { return value; }
+int64_t order_key(double value);
 
 // A number in the computing type; integers saturate, NaN is 0.
 template <class C> C saturate(double value) {

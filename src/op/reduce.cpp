@@ -382,11 +382,11 @@ Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
     const int64_t n = sizes.back();
     sizes.back() = k;
     const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value), indices = Tensor::empty(sizes, DType::kS64);
+    std::vector<int64_t> keys(static_cast<size_t>(n));
     for (int64_t r = 0; n > 0 && r < rows.numel() / n; ++r) {
       const C* row = rows.data<C>() + r * n;
-      const auto less = [](C a, C b) { return b != b ? a == a : a < b; };
-      const std::vector<int64_t> order = stable_order(
-          n, [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
+      std::transform(row, row + n, keys.begin(), [&](C v) { return descending ? ~order_key(v) : order_key(v); });
+      const std::vector<int64_t> order = stable_order(keys);
       for (int64_t i = 0; i < k; ++i) {
         values.data<C>()[r * k + i] = row[order[static_cast<size_t>(i)]];
         indices.data<int64_t>()[r * k + i] = order[static_cast<size_t>(i)];
@@ -441,10 +441,11 @@ Value eval_kth(const Call<Tensor>& call) {
     using C = typename decltype(type)::type;
     const Rows rows = rows_along(x.to(DTypeOf<C>::value), reduced_axes(call, x.sizes().size()));
     const Tensor values = Tensor::empty(sizes, DTypeOf<C>::value), indices = Tensor::empty(sizes, DType::kS64);
+    std::vector<int64_t> keys(static_cast<size_t>(rows.inner));
     for (int64_t r = 0; r < rows.outer; ++r) {
       const C* row = rows.data.data<C>() + r * rows.inner;
-      const std::vector<int64_t> order = stable_order(
-          rows.inner, [&](int64_t a, int64_t b) { return row[b] != row[b] ? row[a] == row[a] : row[a] < row[b]; });
+      std::transform(row, row + rows.inner, keys.begin(), [](C v) { return order_key(v); });
+      const std::vector<int64_t> order = stable_order(keys);
       int64_t at = order[static_cast<size_t>(place ? call.integer(*place) - 1 : (rows.inner - 1) / 2)];
       if (!place && row[order.back()] != row[order.back()])
         at = std::find_if(row, row + rows.inner, [](C v) { return v != v; }) - row;

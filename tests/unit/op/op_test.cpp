@@ -230,5 +230,24 @@ TEST(Op, SlicesFollowPython) {
   EXPECT_EQ(slice(int64_t{-9}, int64_t{9}, 1), (std::vector<float>{0, 1, 2, 3, 4}));
 }
 
+TEST(Op, SortsKeepEqualElementsInPlaceWithNaNBehindAllNumbers) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor x = Tensor::of<float>({10}, {nan, 0, -0.0f, -inf, 1, inf, -nan, -1, 0, -2});
+  const auto order = [](const Value& sorted) {
+    const Tensor indices = tensor(sorted.get_if<Value::List>()->at(1));
+    return std::vector<int64_t>(indices.data<int64_t>(), indices.data<int64_t>() + indices.numel());
+  };
+  EXPECT_EQ(order(run("torch.ops.aten.sort.default", {x, int64_t{0}, false})),
+            (std::vector<int64_t>{3, 9, 7, 1, 2, 8, 4, 5, 0, 6}));
+  EXPECT_EQ(order(run("torch.ops.aten.sort.default", {x, int64_t{0}, true})),
+            (std::vector<int64_t>{0, 6, 5, 4, 1, 2, 8, 7, 9, 3}));
+  const int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  const Tensor integers = Tensor::of<int64_t>({5}, {0, most, least, 0, -1});
+  EXPECT_EQ(order(run("torch.ops.aten.sort.default", {integers, int64_t{0}, false})),
+            (std::vector<int64_t>{2, 4, 0, 3, 1}));
+  EXPECT_EQ(order(run("torch.ops.aten.sort.default", {integers, int64_t{0}, true})),
+            (std::vector<int64_t>{1, 0, 3, 4, 2}));
+}
+
 }  // namespace
 }  // namespace qdq
