@@ -16,6 +16,10 @@ printf '{"private": true}\n' >package.json
 npm install --silent --no-audit --no-fund "$folder"/qdq-*.tgz
 [ "$(ls node_modules)" = qdq ] || fail "the package brought others with it: $(ls node_modules)"
 
+# Its README is that of the package, and that of the repository is as it was.
+cmp -s node_modules/qdq/README.md "$OLDPWD/node/README.md" || fail "the package has another README than node/README.md"
+grep -q '^./dev demo' "$OLDPWD/README.md" || fail "packing left another README.md in the checkout"
+
 # What is in it is listed, and nothing runs on installation.
 cat >supply.cjs <<'END'
 const { components } = require("./node_modules/qdq/dist/sbom.cdx.json");

@@ -128,10 +128,10 @@ test("the preprocessing of docs/data.md makes inputs of an image", () => {
   expect(data.batch(0)[0].shape).toEqual([1, 3, 40, 40]);
 });
 
-describe("README.md", () => {
-  const text = readFileSync(path.join(root, "README.md"), "utf8");
+describe.each(["README.md", "node/README.md"])("%s", (file) => {
+  const text = readFileSync(path.join(root, file), "utf8");
   const block = (language, which = 0) =>
-    [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm)].filter(([, name]) => name === language)[which][2];
+    [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm)].filter(([, name]) => name === language)[which]?.[2];
   let work;
   beforeAll(() => {
     work = mkdtempSync(path.join(tmpdir(), "qdq-readme-"));
@@ -147,7 +147,7 @@ describe("README.md", () => {
     execFileSync(process.execPath, args, { cwd: work, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
   test("its command prints what it shows, but for the time", () => {
-    const [command, ...output] = block("").trimEnd().split("\n");
+    const [command, ...output] = /^```\n(\$ npx[\s\S]*?)^```/m.exec(text)[1].trimEnd().split("\n");
     const words = command.replace("$ npx qdq ", "").split(" ");
     const shown = (lines) => lines.map((line) => line.replace(/[\d.]+ m?s$/, "TIME"));
     expect(
@@ -167,7 +167,13 @@ describe("README.md", () => {
     expect(readFileSync(path.join(work, "model.int8.onnx")).equals(command)).toBe(true);
   });
 
-  test("its picture is small", () => {
-    expect(statSync(path.join(root, "docs/page.png")).size).toBeLessThan(150_000);
+  test("its script that runs the model does so", () => {
+    if (file === "README.md") return expect(block("js", 1)).toBeUndefined();
+    writeFileSync(path.join(work, "run.mjs"), block("js", 1));
+    expect(run("run.mjs")).toBe("float32 [ 1, 16 ]\n");
   });
+});
+
+test("the picture of README.md is small", () => {
+  expect(statSync(path.join(root, "docs/page.png")).size).toBeLessThan(150_000);
 });

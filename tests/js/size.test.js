@@ -55,6 +55,6 @@ test.each(["qdq.wasm", "qdq-run.wasm"])("the documentation tells the size of %s"
   expect(Math.abs(told - raw / 1e6)).toBeLessThan(0.02);
   expect(Math.abs(toldPacked - brotli / 1e6)).toBeLessThan(0.01);
   if (name !== "qdq-run.wasm") return;
-  for (const file of ["README.md", "docs/index.md"])
+  for (const file of ["README.md", "node/README.md", "docs/index.md"])
     expect(readFileSync(file, "utf8")).toContain(`downloads ${toldPacked} MB of WebAssembly`);
 });
