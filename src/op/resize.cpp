@@ -107,9 +107,12 @@ MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes
       if (const std::optional<int64_t> extent = sizes[a + 2].constant()) {
         sizes[a + 2] = static_cast<int64_t>(static_cast<double>(*extent) * *scale);
       } else {
-        QDQ_CHECK(*scale == std::floor(*scale), kUnsupported, call.op().target, " scales the symbolic size ",
-                  sizes[a + 2].to_string(), " by ", *scale);
-        sizes[a + 2] = sizes[a + 2] * SymInt(static_cast<int64_t>(*scale));
+        // 1/2, 1/4, ...: the product is exact, and so rounded as a division of integers.
+        const bool is_halved = *scale < 1 && std::exp2(std::round(std::log2(*scale))) == *scale && *scale > 1e-6;
+        QDQ_CHECK(is_halved || *scale == std::floor(*scale), kUnsupported, call.op().target,
+                  " scales the symbolic size ", sizes[a + 2].to_string(), " by ", *scale);
+        sizes[a + 2] = is_halved ? sizes[a + 2].floor_div(SymInt(static_cast<int64_t>(1 / *scale)))
+                                 : sizes[a + 2] * SymInt(static_cast<int64_t>(*scale));
       }
     }
   }

@@ -324,7 +324,11 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   for (const ResizedAxis& axis : axes) {
     sizes[axis.axis - 2] = axis.out;
     if (axis.scale) scales[axis.axis - 2] = *axis.scale;
-    by_scale &= axis.scale.has_value() && (axis.in.is_constant() || *axis.scale == std::floor(*axis.scale));
+    const bool is_halved = axis.scale && std::exp2(std::round(std::log2(*axis.scale))) == *axis.scale;
+    const bool is_exact = axis.scale && (is_halved || *axis.scale == std::floor(*axis.scale));
+    by_scale &= axis.scale && (axis.in.is_constant() || is_exact);
+    // Sizes do not tell the scale where they were rounded.
+    if (axis.scale && !axis.in.is_constant() && !is_exact && !aligned && how.mode != "nearest") return nullptr;
     // PyTorch rounds the size in double.
     const auto in = axis.in.constant(), out = axis.out.constant();
     if (axis.scale && in && out) by_scale &= static_cast<int64_t>(static_cast<double>(*in) * *axis.scale) == *out;
