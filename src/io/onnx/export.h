@@ -91,6 +91,9 @@ class OnnxExport {
   const std::string& item(const Node* node, size_t i) const;
   std::vector<std::string> name_items(const Node& node, size_t count);
   void use_domain(const std::string& domain, int64_t version);
+  // An operator that gives all results of a node: its own, or items, which name their places.
+  void emit_results(const Node& node, const std::string& op, const std::vector<std::string>& inputs,
+                    const OnnxAttributes& attributes);
 
   // Writes the program's nodes, its inputs being these values, and gives those of its outputs.
   std::vector<std::string> write(const Program& program, const std::vector<std::string>& inputs);
@@ -114,8 +117,6 @@ class OnnxExport {
   void keep_names(const Program& program);
   void write_call(const Node& node);
   void write_unknown(const Node& node);
-  void emit_results(const Node& node, const std::string& op, const std::vector<std::string>& inputs,
-                    const OnnxAttributes& attributes);
   void eliminate_dead_code();
 
   std::shared_ptr<File> file_;
@@ -161,7 +162,8 @@ class AtenCall {
   std::string scalar(double value, DType dtype) { return file_.scalar(value, dtype); }
   std::string integers_as_tensor(const std::vector<int64_t>& values);
   // A list of sizes, some of them nodes, as a vector; with `infers` a lone node becomes -1.
-  std::string sizes(size_t i, bool infers);
+  std::string sizes(size_t i, bool infers) { return sizes(arg(i).list(), infers); }
+  std::string sizes(const Argument::List& list, bool infers);
   // The data type that operands of different ones meet in.
   DType common_dtype(size_t i, size_t j) const;
 
@@ -197,6 +199,7 @@ const AtenExporter* find_aten_exporter(std::string_view name);     // or null
 const AtenExporter* find_complex_exporter(std::string_view name);  // of calls with complex tensors, or null
 // The tables, one for each file write_*.cpp.
 std::span<const AtenExporter> element_exporters();
+std::span<const AtenExporter> attention_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
 std::span<const AtenExporter> signal_exporters();

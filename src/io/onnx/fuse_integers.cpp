@@ -14,11 +14,15 @@ bool calls(const Node* node, std::string_view name) {
   return node && node->op() == Node::Op::kCallFunction && local_name(node->target()) == name;
 }
 
-// Integers less their zero point, as MatMulInteger and ConvInteger are imported; null where it is none of those.
-struct Shifted {
-  Node *integers = nullptr, *zero_point = nullptr;  // the latter may be null
-};
-Shifted shifted_of(Node* node) {
+// What stands before casts and reshapes.
+Node* origin_of(Node* node) {
+  while (calls(node, "to.dtype") || calls(node, "reshape.default")) node = node->arg(0).node();
+  return node;
+}
+
+}  // namespace
+
+ShiftedIntegers shifted_integers(Node* node) {
   Node *wide = node, *zero_point = nullptr;
   if (calls(node, "sub.Tensor")) {
     wide = node->arg(0).node();
@@ -29,11 +33,7 @@ Shifted shifted_of(Node* node) {
   return {wide->arg(0).node(), zero_point};
 }
 
-// What stands before casts and reshapes.
-Node* origin_of(Node* node) {
-  while (calls(node, "to.dtype") || calls(node, "reshape.default")) node = node->arg(0).node();
-  return node;
-}
+namespace {
 
 class Fuser {
  public:
@@ -104,7 +104,8 @@ class Fuser {
   }
 
   bool replace(Node* mul, Node* product, Node* scale, const Tensor& weight_scales) {
-    const Shifted input = shifted_of(product->arg(0).node()), weight = shifted_of(product->arg(1).node());
+    const ShiftedIntegers input = shifted_integers(product->arg(0).node()),
+                          weight = shifted_integers(product->arg(1).node());
     if (!input.integers || !weight.integers || !weight_scales.defined()) return false;
     const Tensor integers = known(weight.integers),
                  weight_zeros = weight.zero_point ? known(weight.zero_point) : Tensor::scalar(int64_t{0});

@@ -329,6 +329,12 @@ void register_deferred_onnx();
 // Brings ImageDecoder as a program would (op/custom.h).
 void register_image_decoder();
 
+// Integers less their zero point, as MatMulInteger and ConvInteger are imported; null where it is none of those.
+struct ShiftedIntegers {
+  Node *integers = nullptr, *zero_point = nullptr;  // the latter may be null
+};
+ShiftedIntegers shifted_integers(Node* node);
+
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);
 void fuse_integer_products(Program& program);

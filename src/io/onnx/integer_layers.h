@@ -25,6 +25,10 @@ bool write_dynamic_linear(AtenCall& call);
 // of 128 in any case: ONNX Runtime has ConvInteger for those alone (core/providers/cpu/quantization/conv_integer.cc).
 bool write_dynamic_convolution(AtenCall& call, const OnnxAttributes& attributes);
 
+// A convolution of integers less their zero points, as ConvInteger is read, perhaps behind padding: ConvInteger again,
+// for Conv takes floats alone. False if its input holds floats; refuses other integers.
+bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes);
+
 // Rows of a table of int8 that lies in the file: Gather, Cast and Mul, so that the table is not dequantized as a whole.
 bool write_embedding_of_integers(AtenCall& call);
 

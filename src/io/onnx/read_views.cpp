@@ -88,11 +88,13 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
   return out;
 }
 
-// The same from the end on: start lies behind end, which does not belong to it.
+// The same from the end on: start lies behind end, which does not belong to it. The largest numbers as an end mean the
+// front, as in ONNX Runtime; by the text of ONNX, which wants the least ones for that, nothing would be left.
 Node* sliced_backwards(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
   constexpr int64_t kFar = int64_t{1} << 31;
   const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
   auto first = start.constant(), last = end.constant();
+  if (last && (*last == std::numeric_limits<int32_t>::max() || *last == INT64_MAX)) last = -2 * kFar;
   SymInt from = 0, to = INT64_MAX;  // of the same elements forwards
   if (size && first && last) {
     const int64_t n = *size;

@@ -38,62 +38,6 @@ OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   return out;
 }
 
-// Whether an operator means the same in two opsets, of which the first can be below those that are written: whether
-// none of the versions that changed it lies between them.
-bool is_same_operator(const std::string& op, int64_t from, int64_t to) {
-  static constexpr std::pair<std::string_view, int64_t> kChanges[] = {{"BatchNormalization", 14},
-                                                                      {"BatchNormalization", 9},
-                                                                      {"Clip", 11},
-                                                                      {"Dropout", 12},
-                                                                      {"GroupNormalization", 21},
-                                                                      {"Hardmax", 13},
-                                                                      {"LogSoftmax", 13},
-                                                                      {"OneHot", 11},
-                                                                      {"Pad", 11},
-                                                                      {"ReduceL1", 18},
-                                                                      {"ReduceL2", 18},
-                                                                      {"ReduceLogSum", 18},
-                                                                      {"ReduceLogSumExp", 18},
-                                                                      {"ReduceMax", 18},
-                                                                      {"ReduceMean", 18},
-                                                                      {"ReduceMin", 18},
-                                                                      {"ReduceProd", 18},
-                                                                      {"ReduceSum", 13},
-                                                                      {"ReduceSumSquare", 18},
-                                                                      {"Resize", 11},
-                                                                      {"Resize", 13},
-                                                                      {"Scan", 9},
-                                                                      {"Slice", 10},
-                                                                      {"Softmax", 13},
-                                                                      {"Split", 13},
-                                                                      {"Split", 18},
-                                                                      {"Squeeze", 13},
-                                                                      {"TopK", 10},
-                                                                      {"Unsqueeze", 13},
-                                                                      {"Upsample", 10}};
-  if (from < 7 || from > kLastWritten) return from == to;
-  for (const auto& [name, version] : kChanges)
-    if (name == op && (from < version) != (to < version)) return false;
-  return true;
-}
-
-// A list of numbers or texts.
-OnnxAttribute list_attribute(const std::string& name, const Argument::List& values) {
-  OnnxAttribute out = attribute_of(name, OnnxKind::kInts);
-  for (const Argument& value : values) {
-    if (value.is<std::string>()) {
-      out.kind = OnnxKind::kStrings;
-      out.strings.push_back(value.as<std::string>());
-    } else if (value.is<double>()) {
-      out.kind = OnnxKind::kFloats;
-      out.floats.push_back(static_cast<float>(value.as<double>()));
-    } else {
-      out.ints.push_back(value.integer().value_or(0));
-    }
-  }
-  return out;
-}
-
 // Whether nobody but the in-place operator sees what it writes to.
 bool writes_alone(const Node* input) {
   while (input && input->op() == Node::Op::kCallFunction && input->users().size() == 1) {
@@ -340,60 +284,6 @@ void OnnxExport::keep_names(const Program& program) {
   }
 }
 
-// An operator that qdq does not have, as it was read: inputs in order, attributes as keywords; or one that is read when
-// it runs: lists of inputs and of names and values of attributes.
-void OnnxExport::write_unknown(const Node& node) {
-  const std::string& domain = node.meta.extra_of(kOnnxDomain);
-  const std::string& version = node.meta.extra_of(kOnnxVersion);
-  const bool is_from_onnx = node.target().starts_with("torch.ops.") && !version.empty();
-  if (!is_from_onnx) throw Error(ErrorCode::kUnsupported, "");
-  const size_t begin = std::string_view("torch.ops.").size(), dot = node.target().find('.', begin);
-  const std::string op = node.target().substr(dot + 1, node.target().rfind('.') - dot - 1);
-  const int64_t number = std::stoll(version);
-  // Axes and sizes of parts became inputs.
-  const auto moved = [&](const std::string& key, const Argument& argument) {
-    const int64_t since = op.starts_with("Reduce") && op != "ReduceSum" ? 18 : 13;
-    const bool is_moved = key == "axes" ? op == "Squeeze" || op == "Unsqueeze" || op.starts_with("Reduce")
-                                        : key == "split" && op == "Split";
-    return domain.empty() && is_moved && argument.is_list() && number < since && since <= opset();
-  };
-  const bool is_deferred = node.args().size() == 3 && node.arg(0).is_list() && node.arg(1).is_list();
-  const std::vector<Argument>& args = is_deferred ? node.arg(0).list() : node.args();
-  Node::Kwargs kwargs = node.kwargs();
-  for (size_t i = 0; is_deferred && i + 1 < node.arg(1).list().size(); i += 2)
-    kwargs.emplace_back(node.arg(1).list()[i].as<std::string>(), node.arg(1).list()[i + 1]);
-  for (const auto& [key, argument] : kwargs)
-    if (argument == Argument(std::string(kLostGraph)))
-      throw Error(ErrorCode::kUnsupported, concat(op, " with a graph as its ", key, " (node ", node.name(), ")"));
-  const bool is_moved =
-      std::any_of(kwargs.begin(), kwargs.end(), [&](const auto& kwarg) { return moved(kwarg.first, kwarg.second); });
-  if (!domain.empty()) {
-    use_domain(domain, number);
-  } else if (!is_moved && !is_same_operator(op, number, opset()) && !(number > opset() && reaches(number))) {
-    throw Error(ErrorCode::kUnsupported, concat(op, " of opset ", number, ", which is another operator in opset ",
-                                                opset(), " (node ", node.name(), ")"));
-  }
-  std::vector<std::string> inputs;
-  for (const Argument& input : args) inputs.push_back(input.is_node() ? value(input.node()) : std::string());
-  OnnxAttributes attributes;
-  for (const auto& [key, argument] : kwargs) {
-    const char* name = key.c_str();
-    if (moved(key, argument)) {
-      const OnnxAttribute list = list_attribute(key, argument.list());
-      inputs.push_back(
-          constant(Tensor::of<int64_t>({static_cast<int64_t>(list.ints.size())}, std::span<const int64_t>(list.ints)),
-                   node.name() + "_constant"));
-    } else if (argument.is_node()) attributes.add(name, program().attribute_of(*argument.node()));
-    else if (argument.is<std::string>()) attributes.add(name, argument.as<std::string>().c_str());
-    else if (argument.is<int64_t>()) attributes.add(name, argument.as<int64_t>());
-    else if (argument.is<double>()) attributes.add(name, argument.as<double>());
-    else if (argument.is_list()) attributes.list.push_back(list_attribute(key, argument.list()));
-  }
-  const std::string full = domain.empty() ? op : concat(domain, ".", op);
-  emit_results(node, full, inputs, attributes);
-}
-
-// The results: the node's own, or items, which name their places.
 void OnnxExport::emit_results(const Node& node, const std::string& op, const std::vector<std::string>& inputs,
                               const OnnxAttributes& attributes) {
   const auto* several = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value);
@@ -616,8 +506,7 @@ std::string AtenCall::integers_as_tensor(const std::vector<int64_t>& values) {
                         node_.name() + "_constant");
 }
 
-std::string AtenCall::sizes(size_t i, bool infers) {
-  const Argument::List& list = arg(i).list();
+std::string AtenCall::sizes(const Argument::List& list, bool infers) {
   const auto open = std::count_if(list.begin(), list.end(), [](const Argument& size) { return size.is_node(); });
   const bool has_minus =
       std::any_of(list.begin(), list.end(), [](const Argument& size) { return size.integer() == -1; });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/onnx/import.h"
 #include "io/onnx/normal_floats.h"
 #include "op/facts.h"
 #include "op/targets.h"
@@ -133,6 +134,34 @@ bool write_dynamic_convolution(AtenCall& call, const OnnxAttributes& attributes)
   Shape channels(static_cast<size_t>(integers.dim()) - 1, 1);
   channels[0] = integers.size(0);
   finish_dynamic_layer(call, layer, "ConvInteger", integers.contiguous(), true, channels, attributes);
+  return true;
+}
+
+bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes) {
+  if (is_floating(call.meta(0).dtype)) return false;
+  Node* input = call.arg(0).node();
+  const auto pads = std::find_if(attributes.list.begin(), attributes.list.end(),
+                                 [](const format::OnnxAttribute& each) { return each.name == "pads"; });
+  if (local_name(input->target()) == "pad.default" && pads != attributes.list.end()) {
+    const Argument::List& amounts = input->arg(1).list();  // from the last axis on, before and behind
+    const size_t axes = pads->ints.size() / 2;
+    for (size_t i = 0; i < amounts.size() && i < pads->ints.size(); ++i)
+      pads->ints[(i % 2 == 0 ? axes : 2 * axes) - 1 - i / 2] += amounts[i].integer().value_or(0);
+    input = input->arg(0).node();
+  }
+  const ShiftedIntegers x = shifted_integers(input), w = shifted_integers(call.arg(1).node());
+  if (x.integers == nullptr || w.integers == nullptr || !call.is_none(2))
+    call.refuse("is a convolution of ", to_string(call.meta(0).dtype), ", which ONNX has of 8 bits alone");
+  // A zero point became int32 and got the shape that it works by.
+  const auto zero_point = [&](const Node* node) {
+    while (node && (local_name(node->target()) == "to.dtype" || local_name(node->target()) == "reshape.default"))
+      node = node->arg(0).node();
+    return node ? call.file().value(node) : std::string();
+  };
+  call.finish("ConvInteger",
+              {call.file().value(x.integers), call.file().value(w.integers), zero_point(x.zero_point),
+               zero_point(w.zero_point)},
+              attributes);
   return true;
 }
 

@@ -58,7 +58,7 @@ void conv(AtenCall& call) {
   if (call.arg(4).is<std::string>())
     attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
   else attributes.add("pads", both_sides(call.integers(4, axes)));
-  if (write_dynamic_convolution(call, attributes)) return;
+  if (write_dynamic_convolution(call, attributes) || write_integer_convolution(call, attributes)) return;
   call.finish("Conv", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, attributes);
 }
 
@@ -144,24 +144,22 @@ void batch_norm(AtenCall& call) {
   call.file().set(&call.node(), name);
 }
 
+// The weight, or ones in its place.
+std::string norm_weight(AtenCall& call) {
+  if (!call.is_none(2)) return call.tensor(2);
+  return call.file().constant(Tensor::full(call.integers(1), call.meta(0).dtype, 1), call.node().name() + "_constant");
+}
+
 void layer_norm(AtenCall& call) {
-  const std::vector<int64_t> sizes = call.integers(1);
-  std::string weight = call.optional_tensor(2);
-  if (weight.empty())
-    weight = call.file().constant(Tensor::full(sizes, call.result().dtype, 1), call.node().name() + "_constant");
-  call.finish("LayerNormalization", {call.tensor(0), weight, call.optional_tensor(3)},
-              {"axis", -static_cast<int64_t>(sizes.size()), "epsilon", call.number(4)});
+  call.finish("LayerNormalization", {call.tensor(0), norm_weight(call), call.optional_tensor(3)},
+              {"axis", -static_cast<int64_t>(call.arg(1).list().size()), "epsilon", call.number(4)});
 }
 
 // (input, normalized_shape, weight, bias, eps): the result, the mean, and what the difference is multiplied by.
 void native_layer_norm(AtenCall& call) {
-  const std::vector<int64_t> sizes = call.integers(1);
-  std::string weight = call.optional_tensor(2);
-  if (weight.empty())
-    weight = call.file().constant(Tensor::full(sizes, call.meta(0).dtype, 1), call.node().name() + "_constant");
-  call.file().emit_many("LayerNormalization", {call.tensor(0), weight, call.optional_tensor(3)},
-                        {"axis", -static_cast<int64_t>(sizes.size()), "epsilon", call.number(4)}, call.name_results(3),
-                        call.node().meta.extra_of(kOnnxNode));
+  call.file().emit_many("LayerNormalization", {call.tensor(0), norm_weight(call), call.optional_tensor(3)},
+                        {"axis", -static_cast<int64_t>(call.arg(1).list().size()), "epsilon", call.number(4)},
+                        call.name_results(3), call.node().meta.extra_of(kOnnxNode));
 }
 
 std::string mean(AtenCall& call, const std::string& value, const std::vector<int64_t>& axes, bool keeps_dims) {
@@ -272,47 +270,11 @@ void adaptive_average(AtenCall& call) {
   call.finish("AveragePool", {call.tensor(0)}, {"kernel_shape", kernel, "strides", kernel});
 }
 
-// softmax(q * sqrt(scale) @ (k * sqrt(scale))^T + mask) @ v, as PyTorch's exporter writes it
-void attention(AtenCall& call) {
-  if (call.number(4) != 0 || (!call.is_none(7) && call.flag(7)))
-    call.refuse("has dropout or grouped heads, which qdq does not spell out");
-  const DType dtype = call.result().dtype;
-  const auto rank = static_cast<int64_t>(call.rank(1));
-  const auto width = call.meta(0).sizes.back().constant();
-  if (call.is_none(6) && !width) call.refuse("has heads of open width");
-  const double scale = std::sqrt(call.is_none(6) ? 1 / std::sqrt(static_cast<double>(*width)) : call.number(6));
-  std::vector<int64_t> turn;
-  for (int64_t i = 0; i < rank; ++i) turn.push_back(i);
-  std::swap(turn[turn.size() - 1], turn[turn.size() - 2]);
-  const std::string query = call.emit("Mul", {call.tensor(0), call.scalar(scale, dtype)});
-  const std::string key =
-      call.emit("Mul", {call.emit("Transpose", {call.tensor(1)}, {"perm", turn}), call.scalar(scale, dtype)});
-  std::string scores = call.emit("MatMul", {query, key});
-  if (!call.is_none(3)) {
-    std::string mask = call.tensor(3);
-    if (call.meta(3).dtype == DType::kBool)
-      mask = call.emit("Where",
-                       {mask, call.scalar(0, dtype), call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
-    scores = call.emit("Add", {scores, mask});
-  }
-  if (call.flag(5)) {
-    // No position sees those behind it: ones below the diagonal of [queries, keys].
-    std::vector<std::string> sizes;
-    for (const size_t i : {size_t{0}, size_t{1}})
-      sizes.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(i)}), call.integers_as_tensor({-2}),
-                                          call.integers_as_tensor({-1})}));
-    std::string seen = call.emit("ConstantOfShape", {call.emit("Concat", sizes, {"axis", 0})},
-                                 {"value", Tensor::full({1}, DType::kF32, 1)});
-    seen = call.cast(call.emit("Trilu", {seen}, {"upper", 0}), DType::kF32, DType::kBool);
-    scores = call.emit("Where", {seen, scores, call.scalar(-std::numeric_limits<double>::infinity(), dtype)});
-  }
-  call.finish("MatMul", {call.emit("Softmax", {scores}, {"axis", -1}), call.tensor(2)});
-}
-
 // upsample_*.vec: (input, output_size, align_corners where there is one, scale_factors)
 void upsample(AtenCall& call) {
   const std::string name = call.name();
-  const bool is_nearest = name.find("nearest") != std::string::npos,
+  const bool is_exact = name.starts_with("_upsample_nearest_exact"),
+             is_nearest = name.find("nearest") != std::string::npos,
              is_cubic = name.find("bicubic") != std::string::npos;
   const size_t at = is_nearest ? 2 : 3;
   OnnxAttributes attributes = {"mode",
@@ -320,10 +282,11 @@ void upsample(AtenCall& call) {
                                : is_cubic ? "cubic"
                                           : "linear",
                                "coordinate_transformation_mode",
-                               is_nearest     ? "asymmetric"
+                               is_exact       ? "half_pixel"
+                               : is_nearest   ? "asymmetric"
                                : call.flag(2) ? "align_corners"
-                                              : "pytorch_half_pixel"};
-  if (is_nearest) attributes.add("nearest_mode", "floor");
+                                              : "half_pixel"};
+  if (is_nearest) attributes.add("nearest_mode", is_exact ? "round_prefer_ceil" : "floor");
   if (is_cubic) attributes.add("cubic_coeff_a", -0.75);
   if (call.is_none(1)) {
     std::vector<float> scales = {1, 1};
@@ -453,6 +416,9 @@ void per_channel_group(AtenCall& call) {
 }
 
 constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
+                                            {"_upsample_nearest_exact1d.vec", upsample},
+                                            {"_upsample_nearest_exact2d.vec", upsample},
+                                            {"_upsample_nearest_exact3d.vec", upsample},
                                             {"adaptive_avg_pool1d.default", adaptive_average},
                                             {"adaptive_avg_pool2d.default", adaptive_average},
                                             {"adaptive_avg_pool3d.default", adaptive_average},
@@ -494,12 +460,13 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"quantize_per_tensor.default", per_tensor},
                                             {"quantize_per_tensor.tensor", quantize_by_choice},
                                             {"rms_norm.default", rms_norm},
-                                            {"scaled_dot_product_attention.default", attention},
                                             {"upsample_bicubic2d.vec", upsample},
                                             {"upsample_bilinear2d.vec", upsample},
                                             {"upsample_linear1d.vec", upsample},
                                             {"upsample_nearest1d.vec", upsample},
                                             {"upsample_nearest2d.vec", upsample},
+                                            {"upsample_nearest3d.vec", upsample},
+                                            {"upsample_trilinear3d.vec", upsample},
                                             {"var.dim", variance}};
 
 }  // namespace

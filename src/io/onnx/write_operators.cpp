@@ -121,9 +121,11 @@ void with_alpha(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"leaky_relu", "LeakyRelu"}, {"elu", "Elu"}, {"celu", "Celu"}};
   const std::string name = base(call);
-  if (name == "elu" && (call.number(2) != 1 || call.number(3) != 1))
-    call.refuse("has a scale, which ONNX's Elu does not have");
-  call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", call.number(1)});
+  const double alpha = call.number(1);
+  if (name != "elu" || (call.number(2) == 1 && call.number(3) == 1))
+    return call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", alpha});
+  if (call.number(3) != 1) call.refuse("scales its input, which ONNX's Selu does not");
+  call.finish("Selu", {call.tensor(0)}, {"alpha", alpha, "gamma", call.number(2)});
 }
 
 void hard_shrink(AtenCall& call) { call.finish("Shrink", {call.tensor(0)}, {"bias", 0.0, "lambd", call.number(1)}); }
@@ -356,19 +358,23 @@ void reshape(AtenCall& call) {
   call.finish("Reshape", {call.tensor(0), call.sizes(1, !has_zero)}, {"allowzero", has_zero});
 }
 
-// Axes that keep their size are copied (0), the joined ones inferred.
+// Axes that keep their size are copied (0), the joined ones inferred; behind those, open sizes are computed.
 void flatten(AtenCall& call) {
   const size_t rank = call.rank(0);
   const int64_t start = call.axis(1, rank), end = call.axis(2, rank);
   if (start == 1 && end == static_cast<int64_t>(rank) - 1) return call.finish("Flatten", {call.tensor(0)}, {"axis", 1});
   std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
   sizes.push_back(-1);
-  for (size_t i = static_cast<size_t>(end) + 1; i < rank; ++i) {
-    const auto size = call.meta(0).sizes[i].constant();
-    if (!size) call.refuse("joins axes in front of one whose size is open");
-    sizes.push_back(*size);
+  const SymShape& found = call.meta(0).sizes;
+  const auto behind = found.begin() + end + 1;
+  if (std::all_of(behind, found.end(), [](const SymInt& size) { return size.is_constant(); })) {
+    for (auto size = behind; size != found.end(); ++size) sizes.push_back(*size->constant());
+    return call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
   }
-  call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
+  const auto bound = [&](int64_t at) { return call.integers_as_tensor({at}); };
+  const std::string rest =
+      call.emit("Slice", {call.emit("Shape", {call.tensor(0)}), bound(end + 1), bound(static_cast<int64_t>(rank))});
+  call.finish("Reshape", {call.tensor(0), call.emit("Concat", {call.integers_as_tensor(sizes), rest}, {"axis", 0})});
 }
 
 void squeeze(AtenCall& call) {
@@ -428,15 +434,15 @@ void pad(AtenCall& call) {
   const char* known = find(kModes, mode);
   if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
   if (mode == "circular" && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
-  const std::vector<int64_t> reversed = call.integers(1);
+  const Argument::List& reversed = call.arg(1).list();
   const size_t rank = call.rank(0);
-  std::vector<int64_t> pads(2 * rank, 0);
+  Argument::List pads(2 * rank, Argument(int64_t{0}));
   for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
     pads[rank - 1 - i / 2] = reversed[i];
     pads[2 * rank - 1 - i / 2] = reversed[i + 1];
   }
   const size_t at = is_constant ? 2 : 3;
-  std::vector<std::string> inputs = {call.tensor(0), call.integers_as_tensor(pads)};
+  std::vector<std::string> inputs = {call.tensor(0), call.sizes(pads, false)};
   if (mode == "constant") inputs.push_back(call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
   call.finish("Pad", inputs, {"mode", known});
 }
@@ -676,8 +682,8 @@ std::span<const AtenExporter> element_exporters() { return kExporters; }
 const AtenExporter* find_aten_exporter(std::string_view name) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const AtenExporter*> out;
-    for (const auto& table : {element_exporters(), layer_exporters(), control_exporters(), signal_exporters(),
-                              string_exporters(), view_exporters()})
+    for (const auto& table : {attention_exporters(), element_exporters(), layer_exporters(), control_exporters(),
+                              signal_exporters(), string_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

@@ -151,8 +151,12 @@ void scatter(AtenCall& call) {
   if (name == "scatter.value") {
     values = call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
   } else {
-    if (call.meta(3).sizes != call.meta(2).sizes) call.refuse("has more values than places");
     values = call.operand(3, dtype);
+    // PyTorch takes as many values of each axis as there are places; ONNX wants no more.
+    if (call.meta(3).sizes != call.meta(2).sizes) {
+      const std::vector<int64_t> front(call.rank(2), 0);
+      values = call.emit("Slice", {values, call.integers_as_tensor(front), call.emit("Shape", {call.tensor(2)})});
+    }
   }
   call.finish("ScatterElements", {call.tensor(0), call.operand(2, DType::kS64), values},
               {"axis", call.axis(1, call.rank(0)), "reduction", reduction});
@@ -211,11 +215,33 @@ void roi_align(AtenCall& call) {
     return call.emit("Slice", {call.tensor(1), number(from), number(to), number(1)});
   };
   const std::string image = call.emit("Squeeze", {part(0, 1), call.integers_as_tensor({1})});
-  call.finish("RoiAlign",
-              {call.tensor(0), part(1, 5), call.emit("Cast", image, {"to", format::onnx_number(DType::kS64)})},
-              {"spatial_scale", call.number(2), "output_height", call.integer(3), "output_width", call.integer(4),
-               "sampling_ratio", std::max<int64_t>(0, call.integer(5)), "coordinate_transformation_mode",
-               call.flag(6) ? "half_pixel" : "output_half_pixel"});
+  call.finish(
+      "RoiAlign", {call.tensor(0), part(1, 5), call.emit("Cast", image, {"to", format::onnx_number(DType::kS64)})},
+      {"mode", call.name() == "roi_align_max.default" ? "max" : "avg", "spatial_scale", call.number(2), "output_height",
+       call.integer(3), "output_width", call.integer(4), "sampling_ratio", std::max<int64_t>(0, call.integer(5)),
+       "coordinate_transformation_mode", call.flag(6) ? "half_pixel" : "output_half_pixel"});
+}
+
+// (input, rois [K, 5], spatial_scale, pooled_height, pooled_width): the pooled regions, and where their values stood.
+void roi_pool(AtenCall& call) {
+  const std::vector<std::string> results = call.name_results(1);
+  call.file().emit_many(
+      "MaxRoiPool", {call.tensor(0), call.tensor(1)},
+      {"pooled_shape", std::vector<int64_t>{call.integer(3), call.integer(4)}, "spatial_scale", call.number(2)},
+      results, call.node().meta.extra_of(kOnnxNode));
+}
+
+// (input, weight, offset, mask, bias, strides, paddings, dilations of two axes, groups, offset groups, whether there is
+// a mask)
+void deform_conv(AtenCall& call) {
+  if (!call.file().reaches(19)) call.refuse("moves what it convolves, which ONNX can from opset 19 on");
+  const auto both = [&](size_t i) { return std::vector<int64_t>{call.integer(i), call.integer(i + 1)}; };
+  const std::vector<int64_t> padding = both(7);
+  call.finish(
+      "DeformConv",
+      {call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(4), call.flag(13) ? call.tensor(3) : std::string()},
+      {"strides", both(5), "pads", std::vector<int64_t>{padding[0], padding[1], padding[0], padding[1]}, "dilations",
+       both(9), "group", call.integer(11), "offset_group", call.integer(12)});
 }
 
 // (input, grid, interpolation_mode, padding_mode, align_corners)
@@ -233,6 +259,8 @@ void grid_sampler(AtenCall& call) {
 }
 
 constexpr AtenExporter kViewExporters[] = {{"_unique2.default", unique},
+                                           {"deform_conv2d.default", deform_conv},
+                                           {"roi_pool.default", roi_pool},
                                            {"argsort.default", sort},
                                            {"expand_as.default", expand_as},
                                            {"grid_sampler.default", grid_sampler},
@@ -242,6 +270,7 @@ constexpr AtenExporter kViewExporters[] = {{"_unique2.default", unique},
                                            {"movedim.int", move_axis},
                                            {"non_max_suppression.default", non_max_suppression},
                                            {"roi_align.default", roi_align},
+                                           {"roi_align_max.default", roi_align},
                                            {"nonzero.default", nonzero},
                                            {"pixel_unshuffle.default", pixel_unshuffle},
                                            {"repeat_interleave.self_int", repeat_each},

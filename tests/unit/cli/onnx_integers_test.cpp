@@ -192,6 +192,36 @@ TEST(OnnxIntegers, DynamicConvolutionsAreConvIntegerOfUnsignedWeights) {
   }
 }
 
+TEST(OnnxIntegers, ConvolutionsOfIntegersComeBackWithTheirPadding) {
+  OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {info("x", {{1, ""}, {2, ""}, {5, ""}, {6, ""}})};
+  file.inputs[0].dtype = DType::kU8;
+  file.initializers = {{"w", Tensor::full({3, 2, 2, 2}, DType::kU8, 7)}, {"zero", Tensor::full({}, DType::kU8, 126)}};
+  file.nodes = {onnx_node("ConvInteger", {"x", "w", "zero"}, "y")};
+  format::OnnxAttribute pads;
+  pads.name = "pads";
+  pads.kind = format::OnnxKind::kInts;
+  for (const std::vector<int64_t>& sides : {std::vector<int64_t>{1, 1, 1, 1}, {0, 1, 1, 0}}) {
+    pads.ints = sides;
+    file.nodes[0].attributes = {pads};
+    file.outputs = {info("y", {{1, ""}, {3, ""}, {}, {}})};
+    file.outputs[0].dtype = DType::kS32;
+    const Program program = load_onnx(format::write_onnx_file(file));
+    const std::vector<std::byte> bytes = save_onnx(program);
+    const OnnxFile again = format::read_onnx_file(bytes);
+    ASSERT_EQ(count(again, "ConvInteger"), 1);
+    EXPECT_EQ(count(again, "Conv"), 0);
+    EXPECT_EQ(count(again, "Pad"), 0);
+    const auto& attributes = node_of(again, "ConvInteger").attributes;
+    EXPECT_TRUE(std::any_of(attributes.begin(), attributes.end(),
+                            [&](const auto& each) { return each.name == "pads" && each.ints == sides; }));
+    const Tensor input = ramp({1, 2, 5, 6}).to(DType::kU8);
+    EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input).contiguous(), run(program, input).contiguous()));
+  }
+}
+
 TEST(OnnxIntegers, WeightsOfProductsMayBeUnsigned) {
   const std::vector<std::byte> floats = format::write_onnx_file(two_layers());
   std::vector<std::byte> signed_bytes, unsigned_bytes, eight;

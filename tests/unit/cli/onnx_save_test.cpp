@@ -482,6 +482,53 @@ TEST(OnnxUnknownOperators, AreWrittenAsTheyWere) {
   EXPECT_EQ(found.attributes[3].t.numel(), 4);
 }
 
+// Upsample went with opset 10.
+TEST(OnnxUnknownOperators, UpsampleIsWrittenAsResize) {
+  for (const int64_t opset : {7, 9}) {
+    format::OnnxFile file;
+    file.ir_version = 8;
+    file.opsets = {{"", opset}};
+    file.inputs = {info("x", DType::kF32, {{1, ""}, {2, ""}, {{}, "h"}, {{}, "w"}})};
+    format::OnnxNode node = node_of("up", "Upsample", {"x"}, {"y"});
+    const Tensor scales = Tensor::of<float>({4}, {1, 1, 1.5F, 3});
+    if (opset < 9) {
+      OnnxAttribute list;
+      list.name = "scales";
+      list.kind = OnnxKind::kFloats;
+      list.floats = {1, 1, 1.5F, 3};
+      node.attributes = {list};
+    } else {
+      file.initializers = {{"scales", scales}};
+      node.inputs.emplace_back("scales");
+    }
+    file.nodes = {node};
+    file.outputs = {info("y", DType::kF32, {{1, ""}, {2, ""}, {}, {}})};
+    const Program program = read(file);
+    const format::OnnxFile again = saved(program);
+    EXPECT_EQ(again.nodes.back().op_type, "Resize");
+    const std::vector<Tensor> inputs = {ramp({1, 2, 3, 4})};
+    const Tensor wanted = Interpreter(program, {}).run(inputs)[0].contiguous();
+    EXPECT_EQ(wanted.sizes(), (Shape{1, 2, 4, 12}));
+    EXPECT_TRUE(bitwise_equal(Interpreter(read(again), {}).run(inputs)[0].contiguous(), wanted));
+  }
+}
+
+// PyTorch's scatter may have more values than places, of ONNX sizes that are told apart only by a run.
+TEST(OnnxSave, ValuesAreScatteredAsFarAsThereArePlaces) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {info("x", DType::kF32, {{2, ""}, {5, ""}}), info("places", DType::kS64, {{2, ""}, {{}, "n"}}),
+                 info("values", DType::kF32, {{2, ""}, {{}, "m"}})};
+  file.nodes = {node_of("scatter", "ScatterElements", {"x", "places", "values"}, {"y"})};
+  file.nodes[0].attributes = {integer("axis", 1)};
+  file.outputs = {info("y", DType::kF32, {{2, ""}, {5, ""}})};
+  const Program program = read(file);
+  const std::vector<Tensor> inputs = {ramp({2, 5}), Tensor::of<int64_t>({2, 2}, {4, 0, 1, 3}), ramp({2, 2})};
+  const Tensor wanted = Interpreter(program, {}).run(inputs)[0].contiguous();
+  EXPECT_TRUE(bitwise_equal(Interpreter(read(saved(program)), {}).run(inputs)[0].contiguous(), wanted));
+}
+
 TEST(OnnxExternalData, LiesBesideTheModelAlignedAndIsReadBack) {
   format::OnnxFile file = network();
   file.initializers[0].second = ramp({100, 3, 3});

@@ -55,6 +55,60 @@ TEST(OnnxSizes, ASliceMayEndBehindWhatARunFinds) {
   }
 }
 
+// ONNX wants the least integers as the end of what goes backwards to the front; exporters write the largest, too, which
+// ONNX Runtime takes for the same.
+TEST(OnnxSizes, ASliceBackwardsEndsAtTheFront) {
+  for (const int64_t end : {int64_t{INT32_MAX}, INT64_MAX, int64_t{INT32_MIN}, INT64_MIN})
+    for (const bool is_open : {false, true}) {
+      format::OnnxFile file;
+      file.ir_version = 8;
+      file.opsets = {{"", 17}};
+      using Dims = std::vector<format::OnnxDimension>;
+      file.inputs.push_back({"x", DType::kF32, is_open ? Dims{{{}, "n"}} : Dims{{3, ""}}});
+      for (const auto& [name, value] : {std::pair("start", int64_t{-1}), {"end", end}, {"axis", 0}, {"step", -1}})
+        file.initializers.emplace_back(name, Tensor::of<int64_t>({1}, {value}));
+      file.nodes = {onnx_node("Slice", {"x", "start", "end", "axis", "step"}, "y")};
+      file.outputs.push_back({"y", std::nullopt, std::nullopt});
+      const Program program = load_onnx(format::write_onnx_file(file));
+      const std::vector<Tensor> inputs = {Tensor::of<float>({3}, {1, 2, 3})};
+      const Tensor y = Interpreter(program, {}).run(inputs).at(0).contiguous();
+      EXPECT_TRUE(bitwise_equal(y, Tensor::of<float>({3}, {3, 2, 1}))) << end << ' ' << is_open;
+    }
+}
+
+// A scale is what it is, though the size that it makes is rounded: 7 rows become 3 by 1/2, not by 3/7.
+TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
+  using Dims = std::vector<format::OnnxDimension>;
+  const auto halved = [](const std::string& mode, bool is_open) {
+    format::OnnxFile file;
+    file.ir_version = 8;
+    file.opsets = {{"", 13}};
+    file.inputs.push_back(
+        {"x", DType::kF32,
+         is_open ? Dims{{1, ""}, {1, ""}, {{}, "h"}, {5, ""}} : Dims{{1, ""}, {1, ""}, {7, ""}, {5, ""}}});
+    file.initializers.emplace_back("scales", Tensor::of<float>({4}, {1, 1, 0.5F, 1}));
+    file.nodes = {onnx_node("Resize", {"x", "", "scales"}, "y")};
+    format::OnnxAttribute attribute;
+    attribute.name = "mode";
+    attribute.kind = format::OnnxKind::kString;
+    attribute.s = mode;
+    file.nodes[0].attributes = {attribute};
+    file.outputs.push_back({"y", std::nullopt, std::nullopt});
+    return load_onnx(format::write_onnx_file(file));
+  };
+  const Tensor x = Tensor::empty({1, 1, 7, 5}, DType::kF32);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i * i % 23);
+  const std::vector<Tensor> inputs = {x};
+  for (const char* mode : {"linear", "cubic", "nearest"}) {
+    SCOPED_TRACE(mode);
+    const Tensor wanted = Interpreter(halved(mode, false), {}).run(inputs).at(0).contiguous();
+    const Program open = halved(mode, true);
+    EXPECT_EQ(wanted.sizes(), (Shape{1, 1, 3, 5}));
+    EXPECT_TRUE(bitwise_equal(Interpreter(open, {}).run(inputs).at(0).contiguous(), wanted));
+    EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(open)), {}).run(inputs).at(0).contiguous(), wanted));
+  }
+}
+
 // In integers most of the rows are 0, and so not above it.
 TEST_F(CliTest, AModelWhoseOutputsVaryInNumberIsQuantized) {
   format::OnnxFile file;
