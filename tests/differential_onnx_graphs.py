@@ -1,0 +1,243 @@
+"""Random ONNX graphs for tests/differential_onnx.py: a few nodes each, of any opset from 7 on, whose attributes, axes
+and optional inputs are random.
+
+A graph grows node by node. Each node is run at once by ONNX Runtime, as a model of its own; what that refuses, what is
+not finite and what grows too large is thrown away, so that every graph is valid by construction. A rule is a function
+that draws one node: it takes a Grower, asks it for operands and gives (operator, operands, attributes, number of
+outputs), or None if there is nothing to draw from.
+"""
+
+import random
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+MAX_ELEMENTS = 4000
+# What PyTorch's operators refuse, and with them qdq: windows that fit nowhere, and images and ranges of nothing.
+WANT_ELEMENTS = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "Resize", "Upsample", "RoiAlign"}
+WANT_ELEMENTS |= {"DynamicQuantizeLinear"}
+FLOATS = (np.float32, np.float64, np.float16)
+INTEGERS = (np.int64, np.int32, np.int8, np.uint8)
+
+
+def ir_version_of(opset):
+    return 3 if opset < 9 else 8
+
+
+def quiet_session(model):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+class Refused(Exception):
+    """ONNX Runtime or a limit of ours refuses the node."""
+
+
+class Grower:
+    def __init__(self, seed, number):
+        self.random = random.Random(f"{seed}/{number}")
+        self.numpy = np.random.default_rng([seed, number])
+        self.opset = self.random.choice([7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21])
+        self.float = self.random.choices(FLOATS, [20, 1, 1])[0]
+        self.arrays, self.nodes, self.inputs, self.initializers = {}, [], [], []
+        self.pending, self.made_by_nodes = [], []
+
+    # --- chance
+
+    def chance(self, probability):
+        return self.random.random() < probability
+
+    def among(self, *choices):
+        return self.random.choice(choices)
+
+    def number(self, least, most):
+        return self.random.randint(least, most)
+
+    def real(self, least=-2.0, most=2.0):
+        return round(self.random.uniform(least, most), 3)
+
+    def axis(self, name, extra=0, negative_from=11):
+        """An axis of a value, counted from the end at times."""
+        rank = self.rank(name) + extra
+        axis = self.number(0, rank - 1)
+        return axis - rank if self.opset >= negative_from and self.chance(0.4) else axis
+
+    def axes(self, name, negative_from=11):
+        rank = self.rank(name)
+        chosen = self.random.sample(range(rank), self.number(1, rank)) if rank else []
+        return [a - rank if self.opset >= negative_from and self.chance(0.3) else a for a in chosen]
+
+    # --- operands
+
+    def shape(self, name):
+        return list(self.arrays[name].shape)
+
+    def rank(self, name):
+        return self.arrays[name].ndim
+
+    def fits(self, array, dtype, rank, least_rank, shape):
+        return (
+            (dtype is None or array.dtype == dtype)
+            and (rank is None or array.ndim == rank)
+            and array.ndim >= least_rank
+            and (shape is None or list(array.shape) == list(shape))
+        )
+
+    def data(self, shape, dtype):
+        dtype = np.dtype(dtype)
+        if dtype.kind == "f":
+            return (self.numpy.standard_normal(shape) * self.among(0.5, 1, 3)).astype(dtype)
+        if dtype.kind == "b":
+            return self.numpy.integers(0, 2, shape).astype(bool)
+        return self.numpy.integers(0 if dtype.kind == "u" else -9, 10, shape).astype(dtype)
+
+    def any_shape(self, rank):
+        return [self.among(1, 2, 3, 3, 4, 5, 7) for _ in range(rank)]
+
+    def operand(self, dtype="float", rank=None, least_rank=0, shape=None, fresh=0.3):
+        """The name of a value of that kind: one that is there, or a new one."""
+        dtype = self.float if dtype == "float" else dtype
+        found = [n for n, a in self.arrays.items() if self.fits(a, dtype, rank, least_rank, shape)]
+        if found and not self.chance(fresh):
+            return self.among(*found[-6:])
+        if shape is None:
+            shape = self.any_shape(rank if rank is not None else max(least_rank, self.among(0, 1, 2, 3, 4, 4)))
+        return self.value(self.data(shape, dtype if dtype is not None else self.float))
+
+    def broadcastable(self, name):
+        """A value that broadcasts with another one."""
+        shape = [n if self.chance(0.7) else 1 for n in self.shape(name)]
+        return self.operand(
+            self.arrays[name].dtype, shape=shape[self.number(0, len(shape)) if self.chance(0.3) else 0 :]
+        )
+
+    def value(self, array, constant=None):
+        """A new input, initializer or constant with these numbers."""
+        array = np.asarray(array)
+        name = f"v{len(self.arrays)}_{len(self.pending)}"
+        kind = self.random.choices(["input", "initializer", "constant"], [5, 4, 2])[0]
+        if constant and kind == "input":
+            kind = "initializer"
+        self.pending.append((kind, name, array))
+        self.arrays[name] = array
+        return name
+
+    def sizes(self, numbers, dtype=np.int64):
+        """A one-dimensional constant, as axes, pads and shapes are."""
+        return self.value(np.array(numbers, dtype), constant=not self.chance(0.1))
+
+    def scalar(self, number, dtype="float"):
+        return self.value(np.array(number, self.float if dtype == "float" else dtype), constant=True)
+
+    # --- nodes
+
+    def drop_pending(self):
+        for _, name, _ in self.pending:
+            del self.arrays[name]
+        self.pending = []
+
+    def keep_pending(self):
+        for kind, name, array in self.pending:
+            if kind == "input":
+                self.inputs.append(name)
+            elif kind == "initializer":
+                self.initializers.append(name)
+            else:
+                tensor = numpy_helper.from_array(array, name)
+                self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
+        self.pending = []
+
+    def evaluate(self, node, names):
+        inputs = [
+            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(self.arrays[n].dtype), None) for n in names
+        ]
+        outputs = [onnx.ValueInfoProto(name=o) for o in node.output if o]
+        graph = helper.make_graph([node], "node", inputs, outputs)
+        model = helper.make_model(graph, opset_imports=self.opset_imports(), ir_version=ir_version_of(self.opset))
+        found = quiet_session(model).run(None, {n: self.arrays[n] for n in names})
+        if node.op_type in WANT_ELEMENTS and not all(a.size for a in [*found, self.arrays[names[0]]]):
+            raise Refused
+        for array in found:
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.size > MAX_ELEMENTS:
+                raise Refused
+            if array.dtype.kind == "f" and not (np.isfinite(array).all() and np.abs(array).max(initial=0) < 1e4):
+                raise Refused
+        return found
+
+    def opset_imports(self):
+        return [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+
+    def add(self, drawn):
+        operator, operands, attributes, outputs = drawn
+        domain = "com.microsoft" if operator.startswith("com.microsoft.") else ""
+        operands = list(operands)
+        while operands and not operands[-1]:
+            operands.pop()
+        names = [f"n{len(self.nodes)}_{i}" for i in range(outputs)]
+        attributes = {key: value for key, value in attributes.items() if value is not None}
+        node = helper.make_node(operator.split(".")[-1], operands, names, domain=domain, **attributes)
+        found = self.evaluate(node, list(dict.fromkeys(o for o in operands if o)))
+        self.keep_pending()
+        self.nodes.append(node)
+        for name, array in zip(names, found):
+            self.arrays[name] = array
+            self.made_by_nodes.append(name)
+
+    def grow(self, rules, count):
+        refusals = 0
+        while count > 0 and refusals < 60:
+            try:
+                drawn = self.among(*rules)(self)
+                if drawn is not None:
+                    self.add(drawn)
+                    count -= 1
+                    continue
+            except Exception:  # the rule asked for what cannot be, or ONNX Runtime refuses the node
+                pass
+            refusals += 1
+            self.drop_pending()
+
+    # --- the model
+
+    def type_of(self, name, style):
+        """Sizes are given, or open with a name each."""
+        array = self.arrays[name]
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        shape = [f"{name}_{i}" if style == "open" and self.chance(0.5) else n for i, n in enumerate(array.shape)]
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    def model(self):
+        """(the model, its inputs, the names of its outputs); None if nothing grew that has an input."""
+        used = {name for node in self.nodes for name in node.input}
+        ends = [name for name in self.made_by_nodes if name not in used]
+        if not self.inputs:
+            self.inputs, self.initializers = self.initializers[:1], self.initializers[1:]
+        if not ends or not self.inputs:
+            return None
+        more = [name for name in self.made_by_nodes if name in used and self.chance(0.2)]
+        outputs = ends + more
+        style = self.among("given", "open")
+        initializers = [numpy_helper.from_array(self.arrays[n], n) for n in self.initializers]
+        inputs = [self.type_of(n, style) for n in self.inputs]
+        if self.opset < 9 or self.chance(0.1):  # IR version 3 wants initializers among the inputs
+            inputs += [self.type_of(n, "given") for n in self.initializers]
+        graph = helper.make_graph(
+            self.nodes,
+            "random",
+            inputs,
+            [self.type_of(n, style) for n in outputs],
+            initializer=initializers,
+        )
+        model = helper.make_model(graph, opset_imports=self.opset_imports(), ir_version=ir_version_of(self.opset))
+        return model, {n: self.arrays[n] for n in self.inputs}, outputs
+
+
+def random_graph(seed, number, rules):
+    grower = Grower(seed, number)
+    grower.grow(rules, grower.number(1, 8))
+    return grower.model()
