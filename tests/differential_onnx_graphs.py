@@ -15,9 +15,9 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 MAX_ELEMENTS = 4000
-# What PyTorch's operators refuse, and with them qdq: windows that fit nowhere, and images and ranges of nothing.
-WANT_ELEMENTS = {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "Resize", "Upsample", "RoiAlign"}
-WANT_ELEMENTS |= {"DynamicQuantizeLinear"}
+# What gives or takes tensors without elements: elsewhere ONNX Runtime may crash, and PyTorch refuses.
+MAY_BE_EMPTY = {"NonZero", "Slice", "Compress", "Unique", "Range", "Concat", "Reshape", "Flatten", "Transpose", "Shape"}
+MAY_BE_EMPTY |= {"Size", "Unsqueeze", "Squeeze", "Gather", "Split", "Cast", "Identity", "Relu", "Add", "Mul", "Where"}
 FLOATS = (np.float32, np.float64, np.float16)
 INTEGERS = (np.int64, np.int32, np.int8, np.uint8)
 
@@ -159,8 +159,11 @@ class Grower:
         outputs = [onnx.ValueInfoProto(name=o) for o in node.output if o]
         graph = helper.make_graph([node], "node", inputs, outputs)
         model = helper.make_model(graph, opset_imports=self.opset_imports(), ir_version=ir_version_of(self.opset))
+        has_elements = lambda arrays: node.op_type in MAY_BE_EMPTY or all(array.size for array in arrays)
+        if not has_elements([self.arrays[n] for n in names]):
+            raise Refused
         found = quiet_session(model).run(None, {n: self.arrays[n] for n in names})
-        if node.op_type in WANT_ELEMENTS and not all(a.size for a in [*found, self.arrays[names[0]]]):
+        if not has_elements(found):
             raise Refused
         for array in found:
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or array.size > MAX_ELEMENTS:
@@ -215,8 +218,6 @@ class Grower:
         """(the model, its inputs, the names of its outputs); None if nothing grew that has an input."""
         used = {name for node in self.nodes for name in node.input}
         ends = [name for name in self.made_by_nodes if name not in used]
-        if not self.inputs:
-            self.inputs, self.initializers = self.initializers[:1], self.initializers[1:]
         if not ends or not self.inputs:
             return None
         more = [name for name in self.made_by_nodes if name in used and self.chance(0.2)]

@@ -481,7 +481,8 @@ void resize(OnnxCall& call) {
       if (!axis.in.is_constant() || !axis.out.is_constant()) continue;
       out = extrapolated(call, out, how, axis);
     }
-  call.set(rounds ? call.call("to.dtype", {out, dtype}) : out);
+  // Weights that a run computes are float32.
+  call.set(call.meta_of(out).dtype == dtype ? out : call.call("to.dtype", {out, dtype}));
 }
 
 constexpr OnnxOperator kResizeOperators[] = {

@@ -153,15 +153,19 @@ bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes) {
   if (x.integers == nullptr || w.integers == nullptr || !call.is_none(2))
     call.refuse("is a convolution of ", to_string(call.meta(0).dtype), ", which ONNX has of 8 bits alone");
   // A zero point became int32 and got the shape that it works by.
-  const auto zero_point = [&](const Node* node) {
+  const auto zero_point = [&](const ShiftedIntegers& shifted) -> std::string {
+    const Node* node = shifted.zero_point;
     while (node && (local_name(node->target()) == "to.dtype" || local_name(node->target()) == "reshape.default"))
       node = node->arg(0).node();
-    return node ? call.file().value(node) : std::string();
+    if (node == nullptr) return {};
+    const Tensor known = stored_tensor(call, node);
+    const DType dtype = call.meta_of(shifted.integers).dtype;
+    if (!known.defined() || known.dtype() == dtype) return call.file().value(node);
+    const Shape shape = known.numel() == 1 ? Shape{} : Shape{known.numel()};
+    return call.file().constant(known.to(dtype).reshape(shape).contiguous(), node->target());
   };
   call.finish("ConvInteger",
-              {call.file().value(x.integers), call.file().value(w.integers), zero_point(x.zero_point),
-               zero_point(w.zero_point)},
-              attributes);
+              {call.file().value(x.integers), call.file().value(w.integers), zero_point(x), zero_point(w)}, attributes);
   return true;
 }
 

@@ -147,7 +147,11 @@ void batch_norm(AtenCall& call) {
 // The weight, or ones in its place.
 std::string norm_weight(AtenCall& call) {
   if (!call.is_none(2)) return call.tensor(2);
-  return call.file().constant(Tensor::full(call.integers(1), call.meta(0).dtype, 1), call.node().name() + "_constant");
+  const DType dtype = call.meta(0).dtype;
+  const Argument::List& sizes = call.arg(1).list();
+  if (std::any_of(sizes.begin(), sizes.end(), [](const Argument& size) { return size.is_node(); }))
+    return call.emit("ConstantOfShape", {call.sizes(1, false)}, {"value", Tensor::full({1}, dtype, 1)});
+  return call.file().constant(Tensor::full(call.integers(1), dtype, 1), call.node().name() + "_constant");
 }
 
 void layer_norm(AtenCall& call) {

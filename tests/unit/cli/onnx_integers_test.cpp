@@ -214,6 +214,7 @@ TEST(OnnxIntegers, ConvolutionsOfIntegersComeBackWithTheirPadding) {
     ASSERT_EQ(count(again, "ConvInteger"), 1);
     EXPECT_EQ(count(again, "Conv"), 0);
     EXPECT_EQ(count(again, "Pad"), 0);
+    EXPECT_EQ(initializer(again, node_of(again, "ConvInteger").inputs.at(2)).dtype(), DType::kU8);
     const auto& attributes = node_of(again, "ConvInteger").attributes;
     EXPECT_TRUE(std::any_of(attributes.begin(), attributes.end(),
                             [&](const auto& each) { return each.name == "pads" && each.ints == sides; }));

@@ -109,6 +109,47 @@ TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
   }
 }
 
+TEST(OnnxSizes, ResizedHalfPrecisionStaysHalf) {
+  using Dims = std::vector<format::OnnxDimension>;
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 16}};
+  file.inputs.push_back({"x", DType::kF16, Dims{{{}, "n"}, {1, ""}, {2, ""}, {5, ""}}});
+  file.initializers.emplace_back("sizes", Tensor::of<int64_t>({4}, {2, 1, 6, 7}));
+  file.nodes = {onnx_node("Resize", {"x", "", "", "sizes"}, "y")};
+  format::OnnxAttribute mode;
+  mode.name = "mode";
+  mode.kind = format::OnnxKind::kString;
+  mode.s = "linear";
+  file.nodes[0].attributes = {mode};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const std::vector<Tensor> inputs = {Tensor::full({3, 1, 2, 5}, DType::kF16, 1.5)};
+  const Tensor y = Interpreter(program, {}).run(inputs).at(0).contiguous();
+  EXPECT_TRUE(bitwise_equal(y, Tensor::full({2, 1, 6, 7}, DType::kF16, 1.5)));
+}
+
+// A layer norm over axes of open size takes ones in the place of a weight.
+TEST(OnnxSizes, LayerNormsOfOpenSizesAreWritten) {
+  using Dims = std::vector<format::OnnxDimension>;
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back({"x", DType::kF32, Dims{{2, ""}, {{}, "n"}, {3, ""}}});
+  file.initializers.emplace_back("w", Tensor::of<float>({2, 3}, {1, 2, 3, 4, 5, 6}));
+  file.nodes = {onnx_node("LayerNormalization", {"x", "w"}, "y")};
+  format::OnnxAttribute axis;
+  axis.name = "axis";
+  axis.kind = format::OnnxKind::kInt;
+  axis.i = 1;
+  file.nodes[0].attributes = {axis};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const std::vector<Tensor> inputs = {Tensor::of<float>({2, 2, 3}, {1, 5, 2, 3, 4, 9, 0, 1, 7, 8, 2, 5})};
+  const Tensor wanted = Interpreter(program, {}).run(inputs).at(0).contiguous();
+  EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(program)), {}).run(inputs).at(0).contiguous(), wanted));
+}
+
 // In integers most of the rows are 0, and so not above it.
 TEST_F(CliTest, AModelWhoseOutputsVaryInNumberIsQuantized) {
   format::OnnxFile file;
