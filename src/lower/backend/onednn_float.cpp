@@ -119,6 +119,7 @@ Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights
   if (std::string reason = obstacle(plan, step); !reason.empty()) return reason;
   const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
   const PlanStep::Convolution& conv = step.as<PlanStep::Convolution>();
+  if (has_wrong_sums(plan, step, conv)) return kWrongSums;
   const Window2d& w = conv.window;
   const int64_t oc = conv.weights.channels();
   const Dims kernel = weight_dims(conv);

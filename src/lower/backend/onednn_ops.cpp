@@ -172,16 +172,17 @@ class OneDnnConvolution : public CompiledOp {
     const Shape& sizes = conv->sizes;
     const Tensor out = Tensor::empty(sizes, DType::kF32);
     const ConvolutionShape shape{stride, padding, dilation, groups};
-    if (runs_on_blas(x, weight, shape)) {
+    Dims weight_dims = weight.sizes();
+    if (groups > 1) weight_dims = {groups, weight.size(0) / groups, weight.size(1), weight.size(2), weight.size(3)};
+    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
+    if (runs_on_blas(x, weight, shape) ||
+        onednn::has_wrong_sums(weight_dims, sizes, stride, dilation, padding, padding)) {
       const Tensor bias = given_bias ? given_bias->contiguous() : Tensor();
       blas_convolution(x, weight, given_bias ? bias.data<float>() : nullptr, shape, out);
       return out;
     }
-    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
     const OpenMpRegions regions(OpenMpRegions::Threads::kIndependent);
     guarded([&] {
-      Dims weight_dims = weight.sizes();
-      if (groups > 1) weight_dims = {groups, weight.size(0) / groups, weight.size(1), weight.size(2), weight.size(3)};
       const Primitive& primitive =
           primitive_for(x.sizes(), weight_dims, sizes, stride, dilation, padding, given_bias != nullptr);
       const memory plain_weight = view(weight, weight_dims, contiguous_strides(weight_dims));

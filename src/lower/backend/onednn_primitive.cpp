@@ -33,6 +33,26 @@ memory::dims weight_dims(const PlanStep::Convolution& step) {
   return dims;
 }
 
+bool has_wrong_sums(const memory::dims& weights, const memory::dims& out, const memory::dims& strides,
+                    const memory::dims& dilation, const memory::dims& padding, const memory::dims& padding_end) {
+  const size_t first = weights.size() - out.size();  // 1 behind the number of groups
+  const bool is_depthwise = first == 1 && weights[1] == 1;
+  if (weights[first + 1] != 1 || is_depthwise) return false;
+  if (out.back() == 1 && strides.back() > 1) return true;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const int64_t reach = (weights[first + 2 + i] - 1) * (dilation[i] + 1) + 1;
+    if (std::max(padding[i], padding_end[i]) >= reach) return true;
+  }
+  return false;
+}
+
+bool has_wrong_sums(const Plan& plan, const PlanStep& step, const PlanStep::Convolution& conv) {
+  const Shape &in = plan.buffers[step.inputs[0]].sizes, &out = plan.buffers[step.output].sizes;
+  const Window2d& w = conv.window;
+  return has_wrong_sums(weight_dims(conv), out, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1},
+                        {w.pad_h, w.pad_w}, padding_behind(w, in, out));
+}
+
 namespace {
 
 // Where the elements of a tensor lie is a sum of one offset for each axis: offsets[axis][index], in elements.

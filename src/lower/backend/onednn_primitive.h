@@ -22,6 +22,14 @@ dnnl::memory::desc desc_of(const PlanBuffer& buffer);
 dnnl::memory::dims padding_behind(const Window2d& window, const Shape& in, const Shape& out);
 // A convolution's weights as oneDNN sees them, [groups, OC / groups, C / groups, kH, kW] for several groups.
 dnnl::memory::dims weight_dims(const PlanStep::Convolution& step);
+// Whether a convolution of images has other sums in oneDNN 3.6 than it should (brg_conv_fwd on AVX-512): one input
+// channel in each group, and either one column of results where a stride passes over columns, or windows that lie in
+// the padding alone. `weights` and `dilation` are as oneDNN has them; FuzzDifferential of the tests found it.
+bool has_wrong_sums(const dnnl::memory::dims& weights, const dnnl::memory::dims& out, const dnnl::memory::dims& strides,
+                    const dnnl::memory::dims& dilation, const dnnl::memory::dims& padding,
+                    const dnnl::memory::dims& padding_end);
+bool has_wrong_sums(const Plan& plan, const PlanStep& step, const PlanStep::Convolution& conv);
+inline constexpr const char* kWrongSums = "oneDNN's sums of one channel are wrong for this window";
 // Constant operands.
 dnnl::memory constants(const std::vector<float>& values);
 dnnl::memory constant(int32_t value);

@@ -351,6 +351,7 @@ class OneDnnSteps : public StepBackend {
     const PlanStep::Convolution& conv = *step.convolution();
     const Window2d& w = conv.window;
     const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
+    if (onednn::has_wrong_sums(plan, step, conv)) return onednn::kWrongSums;
     Product product = product_of(plan, step, conv.groups > 1 ? 3 : 1);
     const int32_t zero_point = in.qparams.zero_point;
     const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
@@ -412,6 +413,7 @@ class OneDnnSteps : public StepBackend {
     if (step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != DType::kF32)
       return "a residual that is not f32";
     const PlanStep::Convolution* convolution = step.convolution();
+    if (convolution != nullptr && onednn::has_wrong_sums(plan, step, *convolution)) return onednn::kWrongSums;
     Product product = product_of(plan, step, convolution == nullptr ? 2 : convolution->groups > 1 ? 3 : 1);
     product.attr.set_scales_mask(DNNL_ARG_SRC, 0);
     product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);

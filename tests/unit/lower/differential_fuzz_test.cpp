@@ -124,5 +124,56 @@ TEST(FuzzDifferential, PlainLoopsAndKernelsGiveTheSameIntegers) {
   EXPECT_GT(compared, rounds);
 }
 
+// One convolution of random groups, window and zero points by oneDNN: its integers are those of the plain loops, but for
+// a step where halves are rounded by different floats; some are of floats.
+TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
+  if (make_onednn_steps() == nullptr) GTEST_SKIP() << "built without oneDNN";
+  const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261126));
+  const int64_t rounds = setting("QDQ_FUZZ_ROUNDS", 60);
+  Random random(seed);
+  const auto below = [&](int64_t count) { return static_cast<int64_t>(random.below(static_cast<uint64_t>(count))); };
+  for (int64_t round = 0; round < rounds; ++round) {
+    GraphBuilder g;
+    const int64_t groups = below(3) == 0 ? 1 : 1 + below(9), inner = 1 + below(below(3) == 0 ? 20 : 4),
+                  outer = 1 + below(below(3) == 0 ? 20 : 4), batch = 1 + below(3);
+    const int64_t kernel[] = {1 + below(4), 1 + below(4)};
+    const auto pair = [&](int64_t least, int64_t count) { return List{least + below(count), least + below(count)}; };
+    const List strides = pair(1, 3), padding = pair(0, below(2) == 0 ? 1 : 3),
+               dilation = below(4) == 0 ? pair(1, 1) : List{1, 1};
+    const Shape sizes = {batch, groups * inner, 7 + below(below(2) == 0 ? 2 : 8) - 3 * below(2),
+                         7 + below(8) - 3 * below(2)};
+    const auto rounded = [&](Node* x) {
+      const bool is_signed = below(2) == 0;
+      const int zero_point = static_cast<int>(below(256)) - (is_signed ? 128 : 0);
+      return g.round(x, 0.02, zero_point, is_signed ? DType::kS8 : DType::kU8);
+    };
+    const bool is_float = below(4) == 0;
+    const Shape weight = {groups * outer, inner, kernel[0], kernel[1]};
+    Node* x = g.input(sizes);
+    Node* conv = is_float
+                     ? g.call("torch.ops.aten.conv2d.default", {x, g.floats(weight, -1, 1), g.floats({groups * outer}),
+                                                                List{1, 1}, List{0, 0}, List{1, 1}, groups})
+                     : g.conv(rounded(x), weight, 0, static_cast<int>(groups));
+    conv->set_arg(3, Argument(strides));
+    conv->set_arg(4, Argument(padding));
+    conv->set_arg(5, Argument(dilation));
+    const Program program = g.done({is_float ? conv : rounded(conv)});
+    SCOPED_TRACE(concat("QDQ_FUZZ_SEED=", seed, ", round ", round, ": groups ", groups, " of ", inner, " and ", outer,
+                        ", kernel ", kernel[0], "x", kernel[1], ", strides ", strides[0].integer().value_or(0), " ",
+                        strides[1].integer().value_or(0), ", padding ", padding[0].integer().value_or(0), " ",
+                        padding[1].integer().value_or(0), ", dilation ", dilation[0].integer().value_or(0), " ",
+                        dilation[1].integer().value_or(0), ", of ", to_string(sizes)));
+    LowerOptions plain_loops{{"simd"}};
+    plain_loops.step_backends = {make_reference_steps()};
+    const Tensor input = random_tensor(sizes, static_cast<unsigned>(round));
+    const Tensor wanted = lower(program.clone(), plain_loops).run({{input}})[0].contiguous(),
+                 found = lower(program.clone(), {{"onednn", "simd"}}).run({{input}})[0].contiguous();
+    int64_t far = 0;
+    for (int64_t i = 0; i < wanted.numel(); ++i)
+      far += std::abs(wanted.data<float>()[i] - found.data<float>()[i]) > (is_float ? 1e-3F : 0.0201F);
+    EXPECT_EQ(far, 0) << "of " << wanted.numel();
+  }
+}
+
 }  // namespace
 }  // namespace qdq
