@@ -11,8 +11,7 @@ using format::OnnxKind;
 
 namespace {
 
-// Whether an operator means the same in two opsets, of which the first can be below those that are written: whether
-// none of the versions that changed it lies between them.
+// Whether an operator means the same in a later opset: whether none of the versions that changed it lies between.
 bool is_same_operator(const std::string& op, int64_t from, int64_t to) {
   static constexpr std::pair<std::string_view, int64_t> kChanges[] = {{"BatchNormalization", 14},
                                                                       {"BatchNormalization", 9},
@@ -133,7 +132,7 @@ void OnnxExport::write_unknown(const Node& node) {
   if (!domain.empty()) {
     use_domain(domain, read.opset);
   } else if (std::none_of(read.attributes.begin(), read.attributes.end(), moved) &&
-             !is_same_operator(read.op, read.opset, opset()) && !(read.opset > opset() && reaches(read.opset))) {
+             !(read.opset > opset() ? reaches(read.opset) : is_same_operator(read.op, read.opset, opset()))) {
     throw Error(ErrorCode::kUnsupported,
                 concat(read.op, " of opset ", read.opset, ", which is another operator in opset ", opset(), " (node ",
                        node.name(), ")"));

@@ -21,13 +21,20 @@ void move_axis(AtenCall& call) {
   call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
 }
 
-// Axes in front keep their size (0); of the others one may be open.
+// Axes in front keep their size (0); of the others one is inferred, and more are computed.
 void unflatten(AtenCall& call) {
   const auto axis = static_cast<size_t>(call.axis(1, call.rank(0)));
   std::vector<int64_t> sizes(axis, 0);
   for (size_t i = axis; i < call.result().sizes.size(); ++i)
     sizes.push_back(call.result().sizes[i].constant().value_or(-1));
-  if (std::count(sizes.begin(), sizes.end(), -1) > 1) call.refuse("gives several axes of open size");
+  if (std::count(sizes.begin(), sizes.end(), -1) > 1) {
+    const auto bound = [&](size_t at) { return call.integers_as_tensor({static_cast<int64_t>(at)}); };
+    const std::string behind =
+        call.emit("Slice", {call.emit("Shape", {call.tensor(0)}), bound(axis + 1), bound(call.rank(0))});
+    const std::string front = call.integers_as_tensor(std::vector<int64_t>(axis, 0));
+    return call.finish("Reshape",
+                       {call.tensor(0), call.emit("Concat", {front, call.sizes(2, false), behind}, {"axis", 0})});
+  }
   call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
 }
 
