@@ -84,7 +84,11 @@ void logical(AtenCall& call) {
   call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", find(kOps, name)), inputs);
 }
 
-void is_inf(AtenCall& call) { call.finish("IsInf", {call.tensor(0)}); }
+// Half floats are among its types since opset 20.
+void is_inf(AtenCall& call) {
+  const DType dtype = call.meta(0).dtype;
+  call.finish("IsInf", {call.cast(call.tensor(0), dtype, dtype == DType::kF64 ? dtype : DType::kF32)});
+}
 void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
 void square(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.tensor(0)}); }
 void silu(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.emit("Sigmoid", {call.tensor(0)})}); }
