@@ -124,8 +124,8 @@ TEST(FuzzDifferential, PlainLoopsAndKernelsGiveTheSameIntegers) {
   EXPECT_GT(compared, rounds);
 }
 
-// One convolution of random groups, window and zero points by oneDNN: its integers are those of the plain loops, but for
-// a step where halves are rounded by different floats; some are of floats.
+// One convolution of random groups, window and zero points by oneDNN: its integers are those of the plain loops, but
+// for a step where halves are rounded by different floats; some are of floats.
 TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
   if (make_onednn_steps() == nullptr) GTEST_SKIP() << "built without oneDNN";
   const auto seed = static_cast<uint64_t>(setting("QDQ_FUZZ_SEED", 20261126));
