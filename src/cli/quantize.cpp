@@ -22,6 +22,7 @@
 #include "quant/pt2e.h"
 #include "quant/qat.h"
 #include "recover/recovery.h"
+#include "recover/statistics.h"
 #include "report/evaluation.h"
 #include "report/graph_report.h"
 #include "report/layer_gains.h"
@@ -227,7 +228,9 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   QDQ_CHECK(data || !needs_data, kInvalidArgument,
             "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
             "images), or quantize dynamically");
-  const bool wanted = wants_recovery(options, data != nullptr, calibration.is_state);
+  const bool by_norms = !needs_data && !calibration.is_state && !wishes_precision(options) && options.recover &&
+                        recovers_without_data(prepared);
+  const bool wanted = !by_norms && wants_recovery(options, data != nullptr, calibration.is_state);
   if (calibration.is_state && (wanted || options.gptq)) {
     calibration.recovery = recover_by_state(options, prepared, host);
     return;
@@ -243,6 +246,7 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
   if (options.gptq && calibration.rounded == 0)
     warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
+  if (by_norms) calibration.recovery = recover_by_norms(options, prepared, host);
   if (wanted && needs_data) calibration.recovery = recover_accuracy(options, prepared, *data, host);
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, data->batch(0))) warn(warning, host);
@@ -335,7 +339,8 @@ void add_graph_options(CLI::App& verb, QuantizeOptions& options) {
 
 void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>& options) {
   verb.add_flag("--recover", options->recover,
-                "bring accuracy back on the samples: ranges, outputs and biases, without labels or training");
+                "bring accuracy back on the samples: ranges, outputs and biases, without labels or training; where no "
+                "samples are needed, biases by what batch norms tell");
   auto* agreement = verb.add_option("--target-agreement", options->target_agreement,
                                     "leave operators in float until so many % of the samples of --calibrate get the "
                                     "float model's answer")

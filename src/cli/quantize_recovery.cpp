@@ -51,6 +51,22 @@ class HeldInterrupts {
   Host& host_;
 };
 
+// Prints what was applied, and `how`, and returns it.
+Json told(const std::string& how, const std::vector<AppliedRemedy>& applied, const QuantizeOptions& options,
+          Host& host) {
+  Json out = Json::array();
+  std::string text = concat("recovering accuracy (", how, ")\n");
+  for (const AppliedRemedy& remedy : applied) {
+    out.push_back({{"remedy", remedy.remedy}, {"changes", remedy.changes}});
+    char line[80];
+    std::snprintf(line, sizeof line, "  %-17s %lld place%s\n", remedy.remedy.c_str(),
+                  static_cast<long long>(remedy.changes), remedy.changes == 1 ? "" : "s");
+    text += line;
+  }
+  if (!options.json && !host.is_quiet()) host.print(text);
+  return {{"applied", std::move(out)}};
+}
+
 }  // namespace
 
 int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
@@ -67,17 +83,11 @@ Json recover_by_state(const QuantizeOptions& options, Prepared& prepared, Host& 
   if (options.gptq) applied.push_back({"weights in groups", gptq_by_statistics(prepared)});
   if (options.recover)
     for (AppliedRemedy& remedy : recover_by_statistics(prepared)) applied.push_back(std::move(remedy));
-  Json out = Json::array();
-  std::string text = "recovering accuracy (by what layers read of the samples, without running them)\n";
-  for (const AppliedRemedy& remedy : applied) {
-    out.push_back({{"remedy", remedy.remedy}, {"changes", remedy.changes}});
-    char line[80];
-    std::snprintf(line, sizeof line, "  %-17s %lld place%s\n", remedy.remedy.c_str(),
-                  static_cast<long long>(remedy.changes), remedy.changes == 1 ? "" : "s");
-    text += line;
-  }
-  if (!options.json && !host.is_quiet()) host.print(text);
-  return {{"applied", std::move(out)}};
+  return told("by what layers read of the samples, without running them", applied, options, host);
+}
+
+Json recover_by_norms(const QuantizeOptions& options, Prepared& prepared, Host& host) {
+  return told("without data, by what batch norms tell", {recover_without_data(prepared)}, options, host);
 }
 
 Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {

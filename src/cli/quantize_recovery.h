@@ -15,6 +15,9 @@ int64_t round_groups(Prepared& prepared, Data& data, Host& host);
 // as the options want; prints what was done and returns {"applied": [{"remedy", "changes"}, ...]}.
 format::Json recover_by_state(const QuantizeOptions& options, Prepared& prepared, Host& host);
 
+// Corrects biases without data, by what folded batch norms tell, and prints and returns it as above.
+format::Json recover_by_norms(const QuantizeOptions& options, Prepared& prepared, Host& host);
+
 // Brings accuracy back on the samples, then chooses the precision that the options wish
 // (quantize_precision.h); prints what was done
 // and returns it: {"remedies": [...], "precision": {...}}, of which each is there if it was asked for. An interrupt

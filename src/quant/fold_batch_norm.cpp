@@ -193,6 +193,30 @@ Tensor folded_weight(const Program& program, const ConvBn& parts) {
 bool is_conv(const Node& node) { return node.is(op::kConv1d) || node.is(op::kConv2d); }
 bool is_conv_transpose(const Node& node) { return node.is(op::kConvTranspose1d) || node.is(op::kConvTranspose2d); }
 
+std::vector<NormBehindConv> norms_behind_convs(const Program& program) {
+  std::vector<NormBehindConv> out;
+  for (Node* norm : program.graph->nodes()) {
+    if (!norm->is(op::kBatchNorm) && !norm->is(op::kBatchNormInference)) continue;
+    const auto is_computed = [&](size_t i) {
+      return !norm->arg(i).is_none() && (!norm->arg(i).node() || norm->arg(i).node()->op() != Node::Op::kGetAttr);
+    };
+    if (is_computed(1) || is_computed(2) || is_computed(3) || is_computed(4)) continue;
+    const auto parts = foldable(program, norm, Compat::kTorch26);
+    if (!parts) continue;
+    const auto channels = static_cast<size_t>(parts->mean.numel());
+    const auto values = [&](const Tensor& tensor, float otherwise) {
+      if (!tensor.defined()) return std::vector<float>(channels, otherwise);
+      const Tensor flat = tensor.contiguous();
+      return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
+    };
+    ChannelNormals normals{values(parts->beta, 0), values(parts->gamma, 1)};
+    for (float& value : normals.deviation) value = std::fabs(value);
+    if (normals.mean.size() == channels && normals.deviation.size() == channels)
+      out.push_back({parts->conv->name(), norm->name(), std::move(normals)});
+  }
+  return out;
+}
+
 void fold_batch_norms(Program& program, Compat compat) {
   std::vector<std::string> names;
   for (const Node* node : program.graph->nodes())

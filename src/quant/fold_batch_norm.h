@@ -1,6 +1,9 @@
 // Folds a batch norm in inference mode into the convolution in front of it.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "graph/program.h"
 #include "quant/compat.h"
 
@@ -15,6 +18,18 @@ namespace qdq {
 // which changes what the model computes. So does Compat::kTorch26; else such a batch norm is left in place, and a
 // shared weight is copied.
 void fold_batch_norms(Program& program, Compat compat);
+
+// What a batch norm says of the values that it gives: each channel's mean and standard deviation on the data that it
+// was trained on (its bias and the size of its weight).
+struct ChannelNormals {
+  std::vector<float> mean, deviation;
+};
+// Of every batch norm that reads a convolution and whose parameters are float32 constants, with the names of both.
+struct NormBehindConv {
+  std::string conv, norm;
+  ChannelNormals normals;
+};
+std::vector<NormBehindConv> norms_behind_convs(const Program& program);
 
 // One convolution, its parameters (get_attr nodes; bias may be null) with the nodes that read them, which is the
 // convolution itself unless they are quantized in between, and the batch norm that reads nothing else than the

@@ -168,6 +168,17 @@ void check_float(const Graph& graph) {
             found == nodes.end() ? "" : (*found)->name(), "); wanted the float model that it was made from");
 }
 
+// Folds batch norms, and notes what those that are gone say of the values in front of them.
+void fold_norms(Quantizer& quantizer, Prepared::Impl& impl) {
+  std::vector<NormBehindConv> norms = norms_behind_convs(impl.program);
+  quantizer.fold_batch_norms(impl.program);
+  std::unordered_set<std::string> left;
+  for (const Node* node : impl.program.graph->nodes()) left.insert(node->name());
+  for (NormBehindConv& norm : norms)
+    if (left.count(norm.conv) != 0 && left.count(norm.norm) == 0)
+      impl.normals.emplace(std::move(norm.conv), std::move(norm.normals));
+}
+
 }  // namespace
 
 Prepared prepare_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends) {
@@ -186,7 +197,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
-  if (!is_qat) quantizer.fold_batch_norms(impl->program);
+  if (!is_qat) fold_norms(quantizer, *impl);
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   impl->warnings = quantizer.warnings();

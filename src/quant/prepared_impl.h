@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exec/interpreter.h"
+#include "quant/fold_batch_norm.h"
 #include "quant/input_equalization.h"
 #include "quant/layer_statistics.h"
 #include "quant/observers/observer_statistics.h"
@@ -49,6 +50,8 @@ struct Prepared::Impl {
   std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
   // What weights and biases were before recovery of accuracy changed them for the sake of better integers.
   std::unordered_map<std::string, Tensor> float_constants;
+  // Of convolutions that a batch norm was folded into, by the node's name: what their values are like.
+  std::unordered_map<std::string, ChannelNormals> normals;
   std::vector<LayerStatistics> layers;  // observed, or loaded
   Interpreter::NodeHook node_hook;      // of calibration; empty: nobody observes layers
   std::unique_ptr<OpBackend> own_backend;

@@ -10,6 +10,9 @@ Hessian, with its mean diagonal added, as round_weights has it).
 "seams": layer norm -> linear -> ReLU -> linear with channels of very different sizes; by alpha the factors of both
 seams, exp(alpha log(range) - (1 - alpha) log(weight)) less the mean of that logarithm over the channels.
 "ranges": values with the least mean squared error that a range of 8 bits leaves, of all pairs of ends among 200.
+"norms": conv -> batch norm -> ReLU6 -> depthwise conv -> batch norm -> ReLU -> conv; the parameters, and what analytic
+bias correction adds to the biases of the second and third convolution for weights of 4 bits: the sum over a row of
+(weight - rounded weight) times the mean of what it reads, which is that of a clamped normal distribution by trapezoids.
 "error": outputs of three axes, and the signal-to-noise ratio as output_error.h describes it.
 """
 
@@ -142,6 +145,52 @@ def make_ranges():
     return out
 
 
+def clamped_mean(mean, deviation, low, high):
+    z = numpy.linspace(-12, 12, 400001)
+    density = numpy.exp(-(z**2) / 2) / numpy.sqrt(2 * numpy.pi)
+    return numpy.array(
+        [
+            numpy.trapezoid(numpy.clip(m + d * z, low, high) * density, z)
+            for m, d in zip(mean.double().numpy(), deviation.double().numpy(), strict=True)
+        ]
+    )
+
+
+def make_norms():
+    torch.manual_seed(53)
+    nn = torch.nn
+    convs = [nn.Conv2d(3, 8, 3), nn.Conv2d(8, 8, 3, groups=8, bias=False), nn.Conv2d(8, 5, 1)]
+    norms = [nn.BatchNorm2d(8), nn.BatchNorm2d(8)]
+    with torch.no_grad():
+        for norm in norms:
+            norm.weight.uniform_(-1.5, 3)
+            norm.bias.uniform_(-2, 4)
+            norm.running_mean.uniform_(-1, 1)
+            norm.running_var.uniform_(0.2, 2)
+        shifts = []
+        for i, high in ((0, 6.0), (1, numpy.inf)):
+            mean = clamped_mean(norms[i].bias, norms[i].weight.abs(), 0.0, high)
+            weight = convs[i + 1].weight.flatten(2)
+            if i == 0:
+                factor = norms[1].weight / torch.sqrt(norms[1].running_var + norms[1].eps)
+                weight = weight * factor[:, None, None]
+            scale = weight.abs().amax((1, 2)) / 7.5
+            zeros = torch.zeros(len(scale), dtype=torch.int32)
+            rounded = torch.fake_quantize_per_channel_affine(weight, scale, zeros, 0, -8, 7)
+            off = (weight - rounded).double().sum(2).numpy()
+            shifts.append((off * (mean[:, None] if i == 0 else mean[None])).sum(1).tolist())
+    parameters = {
+        f"{name}.{part}": getattr(module, part).detach().flatten().tolist()
+        for name, module in (("first", convs[0]), ("second", convs[1]), ("third", convs[2]))
+        for part in ("weight", "bias")
+        if getattr(module, part) is not None
+    }
+    for name, norm in zip(("norm1", "norm2"), norms, strict=True):
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            parameters[f"{name}.{part}"] = getattr(norm, part).detach().tolist()
+    return {"parameters": parameters, "shifts": shifts}
+
+
 def make_error():
     x = numpy.random.default_rng(5).normal(size=(2, 6, 4)) * numpy.array([10, 1, 0.1, 3]) + numpy.array([5, 0, 1, 0])
     y = x + numpy.random.default_rng(6).normal(size=x.shape) * numpy.array([0.5, 0.02, 0.2, 0.1])
@@ -153,7 +202,13 @@ def make_error():
     return {"x": x.flatten().tolist(), "y": y.flatten().tolist(), "decibels": float(decibels)}
 
 
-out = {"layer": make_layer(), "seams": make_seams(), "ranges": make_ranges(), "error": make_error()}
+out = {
+    "layer": make_layer(),
+    "seams": make_seams(),
+    "ranges": make_ranges(),
+    "norms": make_norms(),
+    "error": make_error(),
+}
 folder = pathlib.Path(__file__).parent / "recover"
 folder.mkdir(exist_ok=True)
 (folder / "formulas.json").write_text(json.dumps(out) + "\n")

@@ -53,6 +53,39 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, CorrectsBiasesByBatchNormsWhereNoSamplesAreNeeded) {
+  Program program = classifier();
+  const auto add = [&](const char* name, float value) {
+    return parameter(program, name, Tensor::of<float>({4}, {value, value, value, value}));
+  };
+  Node* conv = program.graph->find("conv2d_default");
+  ASSERT_NE(conv, nullptr);
+  {
+    const auto point = program.graph->insert_before(program.graph->find("relu_default"));
+    Node* norm = program.graph->call("torch.ops.aten.batch_norm.default", {conv, add("g", 1), add("b", 2), add("m", 0),
+                                                                           add("v", 1), false, 0.1, 1e-5, true});
+    Node* more = program.graph->call("torch.ops.aten.conv2d.default",
+                                     {norm, parameter(program, "more.weight", noise({4, 4, 1, 1}, 7))});
+    program.graph->find("relu_default")->set_args({more});
+  }
+  infer_shapes(program);
+  host.contents["normed.pt2"] = save_pt2(program);
+  const std::vector<std::string> words = {"quantize", "normed.pt2", "--weights-only", "--weight-bits",
+                                          "4",        "-o",         "out.pt2"};
+  ASSERT_EQ(run(words), 0) << host.err;
+  const auto plain = host.contents["out.pt2"];
+  auto with = words;
+  with.push_back("--recover");
+  ASSERT_EQ(run(with), 0) << host.err;
+  EXPECT_NE(host.out.find("without data, by what batch norms tell"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("  bias correction   1 place\n"), std::string::npos) << host.out;
+  EXPECT_NE(host.contents["out.pt2"], plain);
+  EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
+  with.push_back("--json");
+  ASSERT_EQ(run(with), 0) << host.err;
+  EXPECT_EQ(format::parse_json(host.out, "--json")["recovery"]["applied"][0]["changes"], 1);
+}
+
 TEST_F(CliTest, KeepsWhatWasRecoveredBeforeAnInterrupt) {
   const auto recover = [&](int64_t interrupt) {
     host.questions = 0;
