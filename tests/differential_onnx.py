@@ -38,14 +38,14 @@ def make(options):
     import numpy
     import onnx
     from differential_onnx_graphs import quiet_session, random_graph
-    from differential_onnx_rules import RULES
+    from differential_onnx_rules import LAYERS, RULES
 
     WORK.mkdir(parents=True, exist_ok=True)
     for old in WORK.glob("[0-9]*"):
         old.unlink()
     made = []
     for number in options.only or range(options.count):
-        found = random_graph(options.seed, number, RULES)
+        found = random_graph(options.seed, number, RULES, LAYERS)
         if found is None:
             continue
         model, inputs, outputs = found

@@ -46,6 +46,7 @@ class Grower:
         self.float = self.random.choices(FLOATS, [20, 1, 1])[0]
         self.arrays, self.nodes, self.inputs, self.initializers = {}, [], [], []
         self.pending, self.made_by_nodes = [], []
+        self.fresh = 0.3  # how often an operand is a new value, though there are others
 
     # --- chance
 
@@ -99,11 +100,11 @@ class Grower:
     def any_shape(self, rank):
         return [self.among(1, 2, 3, 3, 4, 5, 7) for _ in range(rank)]
 
-    def operand(self, dtype="float", rank=None, least_rank=0, shape=None, fresh=0.3):
+    def operand(self, dtype="float", rank=None, least_rank=0, shape=None, fresh=None):
         """The name of a value of that kind: one that is there, or a new one."""
         dtype = self.float if dtype == "float" else dtype
         found = [n for n, a in self.arrays.items() if self.fits(a, dtype, rank, least_rank, shape)]
-        if found and not self.chance(fresh):
+        if found and not self.chance(self.fresh if fresh is None else fresh):
             return self.among(*found[-6:])
         if shape is None:
             shape = self.any_shape(rank if rank is not None else max(least_rank, self.among(0, 1, 2, 3, 4, 4)))
@@ -238,7 +239,12 @@ class Grower:
         return model, {n: self.arrays[n] for n in self.inputs}, outputs
 
 
-def random_graph(seed, number, rules):
+def random_graph(seed, number, rules, layers):
+    """Of any operators; every other one of layers that mostly read each other, as networks are."""
     grower = Grower(seed, number)
-    grower.grow(rules, grower.number(1, 8))
+    if number % 2 == 1:
+        grower.float, grower.fresh = np.float32, 0.05
+        grower.grow(layers, grower.number(3, 12))
+    else:
+        grower.grow(rules, grower.number(1, 8))
     return grower.model()
