@@ -29,6 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "differential_onnx"
+LIMIT = ROOT / "build/native/tests/libqdq_limit_dispatch.so"  # ./dev build native qdq_limit_dispatch
 LEVELS = ("SSE41", "AVX2", "AVX512_CORE")
 WAYS = ("portable", "plain", "onednn", *LEVELS, "node", "int8")
 QUANTIZABLE = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
@@ -75,7 +76,7 @@ def run_way(qdq, graph, way):
     out, errors = Path(f"{name}.{way}.npz"), Path(f"{name}.{way}.err")
     environment = dict(os.environ)
     if way in LEVELS:
-        environment |= {"DNNL_MAX_CPU_ISA": way, "LD_PRELOAD": str(ROOT / "build/native/libqdq_limit_dispatch.so")}
+        environment |= {"DNNL_MAX_CPU_ISA": way, "LD_PRELOAD": str(LIMIT)}
     model = f"{name}.onnx"
     if way == "int8":
         model = f"{name}.int8.onnx"
@@ -91,6 +92,8 @@ def run(options):
     for way in options.ways:
         for old in WORK.glob(f"*.{way}.*"):
             old.unlink()
+    if set(options.ways) & set(LEVELS) and not LIMIT.exists():
+        sys.exit(f"the levels want {LIMIT}: ./dev build native qdq_limit_dispatch")
     qdq = shlex.split(options.qdq)
     native = [way for way in options.ways if way != "node"]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
