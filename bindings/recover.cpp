@@ -58,6 +58,12 @@ val apply_statistics(int prepared) {
   });
 }
 
+// How many biases were corrected by what batch norms tell.
+val correct_without_data(int prepared) {
+  return guard(
+      [&] { return static_cast<int>(recover_without_data(held<Prepared>(prepared, "a prepared program")).changes); });
+}
+
 val round_by_statistics(int prepared) {
   return guard([&] { return static_cast<int>(gptq_by_statistics(held<Prepared>(prepared, "a prepared program"))); });
 }
@@ -166,6 +172,7 @@ EMSCRIPTEN_BINDINGS(qdq_recover) {
   emscripten::function("gptq", &round_in_groups);
   emscripten::function("observeLayers", &observe_layers_of);
   emscripten::function("recoverByStatistics", &apply_statistics);
+  emscripten::function("recoverWithoutData", &correct_without_data);
   emscripten::function("gptqByStatistics", &round_by_statistics);
   emscripten::function("calibrationWarnings", &calibration_warnings);
   emscripten::function("makeRecovery", &make_recovery);

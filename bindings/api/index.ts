@@ -145,6 +145,7 @@ export {
   reachScore,
   recover,
   recoverByStatistics,
+  recoverWithoutData,
   sensitivities,
 } from "./recover.js";
 export type {

@@ -107,6 +107,17 @@ export async function recoverByStatistics(prepared: Prepared): Promise<AppliedRe
 }
 
 /**
+ * Corrects biases without any data, by what batch norms that were folded tell of what layers read: a layer's bias takes
+ * back what the rounding of its weight moves each channel by. Values behind such a norm count as normally distributed;
+ * ReLU, ReLU6 and other clamps, pools, means, paddings and sums are reckoned with, and layers behind anything else stay
+ * as they are. Serves weights-only and dynamic quantization, which see no samples; with samples recover() does more.
+ * The same bytes as `qdq quantize --weights-only --recover`. Returns how many layers were corrected.
+ */
+export async function recoverWithoutData(prepared: Prepared): Promise<number> {
+  return unwrap(module().recoverWithoutData(handleOf(prepared)));
+}
+
+/**
  * gptq() by such statistics in place of samples. Returns how many layers were rounded. Throws QdqError{NotCalibrated}
  * if there are none.
  */

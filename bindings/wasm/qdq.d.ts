@@ -173,6 +173,7 @@ export interface RawModule extends RawRunner {
   gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;
   observeLayers(prepared: number): Answer<null>;
   recoverByStatistics(prepared: number): Answer<string>;
+  recoverWithoutData(prepared: number): Answer<number>;
   gptqByStatistics(prepared: number): Answer<number>;
   nextRemedy(recovery: number): Answer<string>;
   sensitivities(recovery: number): Answer<string>;

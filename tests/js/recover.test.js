@@ -94,6 +94,27 @@ test("recovery refuses what it cannot judge", async () => {
   expect((await rejected(qdq.recover(prepared, batches, { onRemdy: 1 }))).message).toContain("onRemedy");
 });
 
+test("biases are corrected without data, by what batch norms tell", async () => {
+  const few = new qdq.XNNPACKQuantizer().setGlobal(
+    qdq.getSymmetricQuantizationConfig({ isPerChannel: true, weightQmin: -8, weightQmax: 7 }),
+  );
+  const outputs = (of) => {
+    const session = qdq.lower(of);
+    return batches.flatMap((batch) => [...session.run(batch)[0].data]);
+  };
+  const wanted = outputs(program);
+  const noise = (prepared) =>
+    outputs(qdq.convertPt2e(prepared)).reduce((sum, value, i) => sum + (value - wanted[i]) ** 2, 0);
+  const quantized = async () => {
+    const prepared = qdq.preparePt2e(program, few);
+    await prepared.calibrate(batches);
+    return prepared;
+  };
+  const prepared = await quantized();
+  expect(await qdq.recoverWithoutData(prepared)).toBeGreaterThan(1);
+  expect(noise(prepared)).toBeLessThan(0.8 * noise(await quantized()));
+});
+
 test("sensitivities tell what every operator costs", async () => {
   const prepared = await calibrated();
   const { all, operators } = await qdq.sensitivities(prepared, batches, {});
