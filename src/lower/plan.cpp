@@ -268,6 +268,26 @@ AverageWindow average_window(const PlanStep::AveragePool& pool, const Shape& ima
   return out;
 }
 
+namespace {
+
+// Of two open sizes that meet in an elementwise operator the result has the first one's: exported programs hold them to
+// be the same. In ONNX files that call them differently one may be 1 where the other is not.
+void check_operands(const Plan& plan, const PlanStep& step, size_t first) {
+  const Shape& out = plan.buffers[step.output].sizes;
+  for (size_t i = first; i < step.inputs.size(); ++i) {
+    const Shape& in = plan.buffers[step.inputs[i]].sizes;
+    bool fits = in.size() <= out.size();
+    for (size_t k = 1; fits && k <= in.size(); ++k)
+      fits = in[in.size() - k] == 1 || in[in.size() - k] == out[out.size() - k];
+    QDQ_CHECK(fits, kUnsupported, step.name, " has an operand of shape ", to_string(in), " and a result of shape ",
+              to_string(out),
+              ", for sizes that the model leaves open are taken for the same where they meet; run it node "
+              "by node (--node-by-node), or give the sizes names that are the same");
+  }
+}
+
+}  // namespace
+
 Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols) {
   Plan out = plan;
   for (PlanBuffer& buffer : out.buffers) {
@@ -283,6 +303,11 @@ Plan specialize(const Plan& plan, const std::map<std::string, int64_t>& symbols)
     buffer.view_offset = evaluated(buffer.symbolic_view_offset);
     buffer.view_strides.clear();
     for (const SymInt& stride : buffer.symbolic_view_strides) buffer.view_strides.push_back(evaluated(stride));
+  }
+  for (const PlanStep& step : out.steps) {
+    const bool is_elementwise = step.kind() == PlanStep::Kind::kAdd || step.kind() == PlanStep::Kind::kMul;
+    const bool has_residual = step.kind() == PlanStep::Kind::kConvolution || step.kind() == PlanStep::Kind::kLinear;
+    if (is_elementwise || has_residual) check_operands(out, step, is_elementwise ? 0 : 1);
   }
   for (PlanStep& step : out.steps)
     if (step.kind() == PlanStep::Kind::kAveragePool && step.as<PlanStep::AveragePool>().is_global) {

@@ -109,6 +109,30 @@ TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
   }
 }
 
+// Sizes that the file calls differently are taken for the same; where one of them is 1, that is no wrong result.
+TEST(OnnxSizes, OpenSizesThatDifferAreMet) {
+  using Dims = std::vector<format::OnnxDimension>;
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back({"a", DType::kF32, Dims{{2, ""}, {{}, "n"}}});
+  file.inputs.push_back({"b", DType::kF32, Dims{{2, ""}, {{}, "m"}}});
+  file.nodes = {onnx_node("Add", {"a", "b"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const std::vector<Tensor> inputs = {Tensor::full({2, 1}, DType::kF32, 1), Tensor::full({2, 4}, DType::kF32, 2)},
+                            same = {Tensor::full({2, 4}, DType::kF32, 1), inputs[1]};
+  const Tensor sum = Tensor::full({2, 4}, DType::kF32, 3);
+  EXPECT_TRUE(bitwise_equal(Interpreter(program, {}).run(inputs).at(0).contiguous(), sum));
+  Session session = lower(program);
+  EXPECT_TRUE(bitwise_equal(session.run(same).at(0).contiguous(), sum));
+  try {
+    EXPECT_TRUE(bitwise_equal(session.run(inputs).at(0).contiguous(), sum));
+  } catch (const Error& error) {
+    EXPECT_NE(error.message.find("run it node by node"), std::string::npos) << error.message;
+  }
+}
+
 TEST(OnnxSizes, ResizedHalfPrecisionStaysHalf) {
   using Dims = std::vector<format::OnnxDimension>;
   format::OnnxFile file;
