@@ -42,7 +42,8 @@ run() {
   [ "$("$@" quantize.mjs "$shapes/model.pt2")" = "1,16 true" ] || fail "the script does not work in $name"
   rm -f cli.int8.pt2
   "$@" node_modules/qdq/dist/cjs/node/cli.js quantize "$shapes/model.pt2" --calibrate "$shapes/calibration" \
-    --preprocess "$shapes/preprocess.json" --limit 16 -o cli.int8.pt2 >/dev/null || fail "the command line fails in $name"
+    --preprocess "$shapes/preprocess.json" --limit 16 -o cli.int8.pt2 >/dev/null ||
+    fail "the command line fails in $name"
   local found; found=$(sha256sum <cli.int8.pt2)
   [ "${hash:=$found}" = "$found" ] || fail "the command line writes other bytes in $name"
   printf '%s: %s\n' "$name" "$("$1" --version | head -1)"
