@@ -586,8 +586,9 @@ def pool(g):
     if g.opset >= (18 if name == "LpPool" else 10):
         attributes["ceil_mode"] = maybe(g, g.number(0, 1))
     if name == "AveragePool":
-        # The end of the padding ONNX Runtime leaves out from opset 19 on.
-        attributes["count_include_pad"] = maybe(g, 0 if g.opset >= 19 else g.number(0, 1))
+        # The end of the padding ONNX Runtime leaves out from opset 19 on; before, it counts what lies behind it.
+        counts = g.opset < 19 and not attributes.get("ceil_mode")
+        attributes["count_include_pad"] = maybe(g, g.number(0, 1) if counts else 0)
     # The size of SAME ONNX Runtime takes without dilations.
     is_same = attributes.get("auto_pad", "").startswith("SAME")
     if g.opset >= {"MaxPool": 10, "AveragePool": 19, "LpPool": 18}[name] and not is_same:

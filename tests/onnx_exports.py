@@ -125,6 +125,8 @@ def image_network(name):
     size = SIZES.get(name, 224 if name.startswith(("vit_", "vgg", "alexnet")) else IMAGE)
     options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     model = torchvision.models.get_model(name, weights=None, **options)
+    if name.startswith("vit"):  # whose last layer begins with zeros, and gives nothing else
+        torch.nn.init.normal_(model.heads.head.weight, std=0.1)
     # Batch norms by what they see, as in a trained network; else some networks' outputs vanish.
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):

@@ -124,7 +124,12 @@ void attention(Node* last) {
   const Node* softmax = only(last->arg(0), "softmax.int");
   if (!softmax || !last->arg(1).is_node()) return;
   const auto rank = static_cast<int64_t>(last->meta.val.tensor()->sizes.size());
-  if (rank < 3 || wrap_axis(*softmax->arg(1).integer(), rank) != rank - 1) return;
+  const auto has_rank = [&](const Node* node) {
+    const TensorMeta* meta = node->meta.val.tensor();
+    return meta != nullptr && static_cast<int64_t>(meta->sizes.size()) == rank;
+  };
+  if (rank < 3 || !has_rank(softmax) || !has_rank(last->arg(1).node())) return;
+  if (wrap_axis(*softmax->arg(1).integer(), rank) != rank - 1) return;
   const Node* scores = only(softmax->arg(0), "matmul.default");
   Argument mask;
   if (const Node* sum = scores ? nullptr : only(softmax->arg(0), "add.Tensor")) {

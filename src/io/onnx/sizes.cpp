@@ -9,13 +9,19 @@ namespace {
 enum class SizeArithmetic { kAdd, kSub, kMul, kDiv };
 
 SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymInt& b) {
+  // ONNX divides toward zero, which is down for sizes and divisors above zero.
+  if (const auto divisor = b.constant(); what == SizeArithmetic::kDiv && divisor) {
+    const bool is_negative = *divisor < 0 && *divisor != INT64_MIN;
+    if (const auto known = a.constant(); known && (*divisor > 0 || (is_negative && *known != INT64_MIN)))
+      return *known / *divisor;
+    if (is_negative) return compute(call, SizeArithmetic::kMul, compute(call, what, a, SymInt(-*divisor)), SymInt(-1));
+  }
   static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv"};
   SymInt out;
   switch (what) {
     case SizeArithmetic::kAdd: out = a + b; break;
     case SizeArithmetic::kSub: out = a - b; break;
     case SizeArithmetic::kMul: out = a * b; break;
-    // sizes are not negative, so this is ONNX's division toward zero
     case SizeArithmetic::kDiv: out = a.floor_div(b); break;
   }
   call.import().know_size(out, kNames[static_cast<size_t>(what)], a, b);

@@ -109,6 +109,40 @@ TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
   }
 }
 
+// A size by a divisor, toward zero.
+TEST(OnnxSizes, AreDividedTowardZero) {
+  for (const int64_t divisor : {2, -2, 3, -4}) {
+    format::OnnxFile file;
+    file.ir_version = 8;
+    file.opsets = {{"", 13}};
+    using Dims = std::vector<format::OnnxDimension>;
+    file.inputs.push_back({"x", DType::kF32, Dims{{{}, "n"}, {5, ""}}});
+    file.initializers.emplace_back("d", Tensor::of<int64_t>({2}, {divisor, divisor}));
+    file.nodes = {onnx_node("Shape", {"x"}, "shape"), onnx_node("Div", {"shape", "d"}, "y")};
+    file.outputs.push_back({"y", std::nullopt, std::nullopt});
+    const Program program = load_onnx(format::write_onnx_file(file));
+    const std::vector<Tensor> inputs = {Tensor::full({7, 5}, DType::kF32, 1)};
+    const Tensor y = Interpreter(program, {}).run(inputs).at(0).contiguous();
+    EXPECT_TRUE(bitwise_equal(y, Tensor::of<int64_t>({2}, {7 / divisor, 5 / divisor}))) << divisor;
+  }
+}
+
+// A softmax in front of a product with a vector is no attention.
+TEST(OnnxLoad, ASoftmaxMayMeetAVector) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 13}};
+  using Dims = std::vector<format::OnnxDimension>;
+  file.inputs.push_back({"x", DType::kF32, Dims{{2, ""}, {3, ""}, {2, ""}, {2, ""}}});
+  file.initializers.emplace_back("v", Tensor::of<float>({2}, {1, 1}));
+  file.nodes = {onnx_node("Softmax", {"x"}, "p"), onnx_node("MatMul", {"p", "v"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const std::vector<Tensor> inputs = {Tensor::full({2, 3, 2, 2}, DType::kF32, 1)};
+  EXPECT_TRUE(
+      bitwise_equal(Interpreter(program, {}).run(inputs).at(0).contiguous(), Tensor::full({2, 3, 2}, DType::kF32, 1)));
+}
+
 // Sizes that the file calls differently are taken for the same; where one of them is 1, that is no wrong result.
 TEST(OnnxSizes, OpenSizesThatDifferAreMet) {
   using Dims = std::vector<format::OnnxDimension>;
