@@ -2,6 +2,7 @@
 // while models are quantized, and refuses what is more than it can do.
 //   node service.mjs MODEL.int8.pt2 [PORT]
 import { readFileSync } from "node:fs";
+import { finished } from "node:stream/promises";
 import Fastify from "fastify";
 import { QdqError, openSession, quantizeModel, tensor } from "qdq/async";
 
@@ -9,7 +10,7 @@ const limits = {
   bytes: 64 << 20, // of what somebody sends
   sessions: 2, // workers that run the model
   waiting: 8, // requests for each of them
-  seconds: 60, // for quantizing a model
+  seconds: 60, // for sending a request, and for quantizing a model
 };
 
 const [file, port = "8000"] = process.argv.slice(2);
@@ -19,13 +20,15 @@ const pool = await Promise.all(
 );
 let isQuantizing = false;
 
-const app = Fastify({ bodyLimit: limits.bytes });
+const app = Fastify({ bodyLimit: limits.bytes, requestTimeout: limits.seconds * 1000 });
 app.addContentTypeParser("application/octet-stream", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 
 // Whoever asks gets the sentence of a QdqError, and 400: the model or the input is not what it should be.
-app.setErrorHandler((error, _request, reply) => {
+app.setErrorHandler(async (error, request, reply) => {
   const status = error instanceof QdqError ? 400 : error.name === "TimeoutError" ? 504 : (error.statusCode ?? 500);
-  void reply.code(status).send({ error: error.message });
+  // Who still sends what is too long would not read the answer.
+  if (status === 413) await finished(request.raw.resume()).catch(() => {});
+  return reply.code(status).send({ error: error.message });
 });
 
 // {"shape": [1, 3, 40, 40], "data": [...]} -> {"class": 7, "scores": [...]}
