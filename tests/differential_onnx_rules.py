@@ -792,24 +792,24 @@ def zero_point_of(g, dtype, size=None):
     return g.value(g.numpy.integers(least, most, [] if size is None else [size]).astype(dtype), constant=True)
 
 
-@rule
-def quantize(g):
-    x = g.operand(np.float32, least_rank=1, fresh=1)
-    dtype = g.among(np.uint8, np.int8)
+def with_qparams(g, x, dtype):
+    """(x, its scale or one for each of an axis, and its zero points or none), and that axis"""
     axis = g.axis(x) if g.opset >= 13 and g.chance(0.5) else None
     size = g.shape(x)[axis] if axis is not None else None
     zero_point = zero_point_of(g, dtype, size) if g.chance(0.8) else ""
-    return "QuantizeLinear", [x, scale_of(g, size), zero_point], {"axis": axis}, 1
+    return [x, scale_of(g, size), zero_point], {"axis": axis}
+
+
+@rule
+def quantize(g):
+    x = g.operand(np.float32, least_rank=1, fresh=1)
+    return "QuantizeLinear", *with_qparams(g, x, g.among(np.uint8, np.int8)), 1
 
 
 @rule
 def dequantize(g):
     dtype = g.among(np.uint8, np.int8)
-    x = g.operand(dtype, least_rank=1)
-    axis = g.axis(x) if g.opset >= 13 and g.chance(0.5) else None
-    size = g.shape(x)[axis] if axis is not None else None
-    zero_point = zero_point_of(g, dtype, size) if g.chance(0.8) else ""
-    return "DequantizeLinear", [x, scale_of(g, size), zero_point], {"axis": axis}, 1
+    return "DequantizeLinear", *with_qparams(g, g.operand(dtype, least_rank=1), dtype), 1
 
 
 @rule

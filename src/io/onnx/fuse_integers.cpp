@@ -14,13 +14,12 @@ bool calls(const Node* node, std::string_view name) {
   return node && node->op() == Node::Op::kCallFunction && local_name(node->target()) == name;
 }
 
-// What stands before casts and reshapes.
+}  // namespace
+
 Node* origin_of(Node* node) {
   while (calls(node, "to.dtype") || calls(node, "reshape.default")) node = node->arg(0).node();
   return node;
 }
-
-}  // namespace
 
 ShiftedIntegers shifted_integers(Node* node) {
   Node *wide = node, *zero_point = nullptr;

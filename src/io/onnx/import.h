@@ -334,6 +334,8 @@ struct ShiftedIntegers {
   Node *integers = nullptr, *zero_point = nullptr;  // the latter may be null
 };
 ShiftedIntegers shifted_integers(Node* node);
+// What stands before casts and reshapes.
+Node* origin_of(Node* node);
 
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);

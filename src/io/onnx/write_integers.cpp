@@ -154,9 +154,7 @@ bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes) {
     call.refuse("is a convolution of ", to_string(call.meta(0).dtype), ", which ONNX has of 8 bits alone");
   // A zero point became int32 and got the shape that it works by.
   const auto zero_point = [&](const ShiftedIntegers& shifted) -> std::string {
-    const Node* node = shifted.zero_point;
-    while (node && (local_name(node->target()) == "to.dtype" || local_name(node->target()) == "reshape.default"))
-      node = node->arg(0).node();
+    const Node* node = origin_of(shifted.zero_point);
     if (node == nullptr) return {};
     const Tensor known = stored_tensor(call, node);
     const DType dtype = call.meta_of(shifted.integers).dtype;
