@@ -43,11 +43,30 @@ std::vector<Node*> operands(const Node& node, const Node* in_front) {
   return out;
 }
 
+// The same of a pattern's first operator, which may read a list of tensors.
+std::vector<Node*> activations_of(const Node& first) {
+  std::vector<Node*> out = operands(first, nullptr);
+  if (const Argument& input = argument_in_role(first, &Roles::activation); input.is_list())
+    input.for_each_node([&](Node* node) { out.push_back(node); });
+  return out;
+}
+
 std::string joined(const Node* first) { return concat("it is computed together with ", first->name()); }
 
 bool is_quantized_output(const Annotations& annotations, const Node* node) {
   const auto found = annotations.find(node);
   return found != annotations.end() && !std::holds_alternative<std::monostate>(found->second.output_qspec);
+}
+
+bool is_continued(Output output) {
+  return output == Output::kContinued || output == Output::kQuantizedAndContinued ||
+         output == Output::kLikeInputAndContinued;
+}
+bool is_like_input(Output output) { return output == Output::kLikeInput || output == Output::kLikeInputAndContinued; }
+
+bool is_continued_output(const Annotations& annotations, const Node* node) {
+  const auto found = annotations.find(node);
+  return found != annotations.end() && found->second.annotated && found->second.is_output_of_quantized_pattern;
 }
 
 std::vector<std::string> names_of(std::string_view operators) {
@@ -138,7 +157,10 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   if (!is_one_of(*first, row.places[0].operators)) return;  // a record of its source may say what it is not
   if (skip(row, row.first_decides ? PatternChain{first} : PatternChain(chain.rbegin(), chain.rend()))) return;
   if (config() == nullptr) return leave_float(chain);
+  if (row.obstacle != nullptr)
+    if (std::string why = row.obstacle(*last); !why.empty()) return refuse(last, row, std::move(why));
   if (row.places[0].inputs == Inputs::kBehindQuantized && !is_behind_quantized(row, first)) return;
+  if (row.places[0].inputs == Inputs::kBehindContinued && !is_behind_continued(row, first)) return;
   if (row.places[0].inputs == Inputs::kHandedOn) {
     hand_on(first, row);
     return;
@@ -157,20 +179,30 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   }
   QuantizationAnnotation& end = annotations_[last];
   if (row.output != Output::kContinued && row.output != Output::kFloat) end.output_qspec = spec_of_output(row, last);
-  end.is_output_of_quantized_pattern = row.output == Output::kContinued || row.output == Output::kQuantizedAndContinued;
+  end.is_output_of_quantized_pattern = is_continued(row.output);
   if (policy_.claims_parameters) mark_annotated(annotations_, {weight_of(*first), bias_of(*first)});
 }
 
 // Whether the output of one of the producers is quantized, and no operand is a number; else the reason is noted.
 bool PatternAnnotator::is_behind_quantized(const PatternRow& row, Node* first) {
-  const Argument& input = argument_in_role(*first, &Roles::activation);
-  std::vector<Node*> read = operands(*first, nullptr);
-  if (input.is_list()) input.for_each_node([&](Node* node) { read.push_back(node); });
+  const std::vector<Node*> read = activations_of(*first);
   const auto is_quantized = [&](const Node* operand) { return is_quantized_output(annotations_, operand); };
   if (is_binary(*first) && read.size() < 2) refuse(first, row, "one of its operands is a number, which stays float");
   else if (std::any_of(read.begin(), read.end(), is_quantized)) return true;
   else refuse(first, row, "the output of none of its producers is quantized");
   return false;
+}
+
+// Whether all that the operator reads comes from patterns that are continued; else the reason is noted.
+bool PatternAnnotator::is_behind_continued(const PatternRow& row, const Node* first) {
+  for (const Node* input : activations_of(*first)) {
+    if (is_continued_output(annotations_, input)) continue;
+    refuse(
+        first, row,
+        concat("its input ", input->name(), " does not come from a quantized operator: there is nothing to pass on"));
+    return false;
+  }
+  return true;
 }
 
 // Whether others than the next operator of the pattern need the value, so that the two cannot be one.
@@ -319,7 +351,7 @@ bool PatternAnnotator::has_observable_output(const PatternRow& row, const Node* 
   std::string why;
   if (meta && !is_floating(meta->dtype))
     why = concat("its result is ", to_string(meta->dtype), ", and only float32 is quantized");
-  else if (row.output == Output::kLikeInput && argument_in_role(*last, &Roles::activation).is_none())
+  else if (is_like_input(row.output) && argument_in_role(*last, &Roles::activation).is_none())
     why = "qdq knows no input of it whose numbers its output could share";
   if (why.empty()) return true;
   refuse(last, row, std::move(why));
@@ -357,13 +389,15 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
 
 QSpec PatternAnnotator::spec_of_output(const PatternRow& row, Node* last) const {
   if (row.fixed_output) return *row.fixed_output;
-  if (row.output != Output::kLikeInput) return config()->output_qspec();
+  if (!is_like_input(row.output)) return config()->output_qspec();
   const Argument& input = argument_in_role(*last, &Roles::activation);
   return SharedQuantizationSpec{Edge{input.is_list() ? input.list()[0].node() : input.node(), last}};
 }
 
 // What is said of the first operator when a setting takes a pattern.
 std::string PatternAnnotator::asked(const PatternRow& row, const PatternChain& chain) const {
+  if (row.places[0].inputs == Inputs::kBehindContinued)
+    return "it passes on the values of a quantized operator with the same scale and zero point";
   std::string out = setting_.words + " asks for it";
   const size_t named = row.first_decides ? std::min<size_t>(chain.size(), 2) : chain.size();
   for (size_t i = 1; i < named; ++i) out += (i == 1 ? ", together with " : " and ") + chain[i]->name();

@@ -33,8 +33,9 @@ enum class Inputs : uint8_t {
   kHandedOn,      // in the terms of their producer, whose output must be quantized
   // As kLikeProducer, where the output of one of the producers at least is quantized, and no operand is a number.
   kBehindQuantized,
-  kFloat,   // nothing: they stay float
-  kFolded,  // nothing; between two others it is a batch norm, of which conversion leaves nothing
+  kBehindContinued,  // as kQuantized, where all of them are outputs of patterns that are continued
+  kFloat,            // nothing: they stay float
+  kFolded,           // nothing; between two others it is a batch norm, of which conversion leaves nothing
 };
 
 // Who else may read the value that an operator takes from the one in front of it.
@@ -52,8 +53,9 @@ enum class Output : uint8_t {
   kQuantized,  // by the config's spec for outputs
   kLikeInput,  // shared with the first input
   kFloat,      // not at all: who reads it quantizes it, or nobody does
-  kContinued,  // not at all, but marked so that X86InductorQuantizer continues quantization behind it
+  kContinued,  // not at all, but marked so that patterns with Inputs::kBehindContinued may follow
   kQuantizedAndContinued,
+  kLikeInputAndContinued,
 };
 
 // When a pattern is used: bits of what a config asks for.
@@ -72,6 +74,8 @@ struct PatternRow {
   bool says_note = false;      // which stands in reasons too
   // Operands must be float32, and single numbers not so large that PyTorch's histc fails on them.
   bool only_float32 = false;
+  // Why the pattern is not applied to a call of its last operator; empty: it is.
+  std::string (*obstacle)(const Node& last) = nullptr;
   // Settings and annotations of the first operator decide about all of them, and reasons name the second alone.
   bool first_decides = false;
   // The annotation adds to one that another quantizer wrote without claiming the node, as PyTorch's _annotate_linear
@@ -148,6 +152,7 @@ class PatternAnnotator {
   std::vector<PatternChain> chains(const PatternRow& row, size_t length) const;
   void take(const PatternRow& row, const PatternChain& chain);
   bool is_behind_quantized(const PatternRow& row, Node* first);
+  bool is_behind_continued(const PatternRow& row, const Node* first);
   bool is_read_by_others(const PatternRow& row, const PatternChain& chain, size_t place);
   bool has_operands(const PatternPlace& place, const Node& node, const Node* in_front) const;
   bool parameters_are_taken(const PatternRow& row, const PatternChain& members);

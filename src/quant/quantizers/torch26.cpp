@@ -73,10 +73,10 @@ Chains find_as_xnnpack(const Graph& graph, const PatternRow& row, size_t, const 
 }
 
 // Convolutions and linears are found by get_source_partitions, and with what follows them by
-// find_sequential_partitions, which is asked for one activation after the other. Matmuls are found by their operator.
+// find_sequential_partitions, which is asked for one activation after the other. All else is found by its operator.
 Chains find_as_x86(const Graph& graph, const PatternRow& row, size_t length, const NodeFilter&) {
   const std::string_view first = row.places[0].operators;
-  if (first == "aten.matmul.default") return std::nullopt;
+  if (first != "aten.conv2d.default" && first != "aten.linear.default") return std::nullopt;
   std::vector<PatternChain> out;
   if (length == 1) {
     for (const SourcePartition& partition : get_source_partitions(graph, sources_of_operator(first))) {

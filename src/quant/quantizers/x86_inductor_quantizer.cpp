@@ -43,7 +43,12 @@ constexpr PatternPlace kAddBehindLinear{.operators = kAdd, .inputs = Inputs::kFl
 constexpr std::string_view kAlone = "nobody else reads what is in front";
 constexpr std::string_view kNormNote = "the last may be missing";
 
-void propagate(PatternAnnotator& annotator, const PatternRow& row);
+std::string why_flatten_stays(const Node& node) {
+  const auto& users = node.users();
+  const auto is_float = [](const Node* user) { return !is_quantizable(*user); };
+  if (!is_one_of(node, kFlatten) || users.empty() || !std::all_of(users.begin(), users.end(), is_float)) return {};
+  return "nothing behind it is quantized, so integers would only be turned back";
+}
 
 // Outputs are observed in quantization-aware training alone. Elsewhere only what continues them in int8 does so.
 constexpr PatternRow chain(std::string_view name, std::array<PatternPlace, 4> places, std::string_view note = {}) {
@@ -70,45 +75,12 @@ constexpr PatternRow kRows[] = {
     chain("linear", {{{kLinear}}}),
     chain("matmul", {{{kMatmul}}}, "only on request, by the function type torch.matmul"),
     {.name = "propagation",
-     .places = {{{kInt8InOut}}},
+     .places = {{{.operators = kInt8InOut, .inputs = Inputs::kBehindContinued}}},
+     .output = Output::kLikeInputAndContinued,
      .modes = kAnyMode,
      .note = "behind a quantized operator; flatten only in front of one",
-     .annotate = propagate},
+     .obstacle = why_flatten_stays},
 };
-
-bool is_end_of_pattern(const Annotations& annotations, const Node* node) {
-  const auto found = annotations.find(node);
-  return found != annotations.end() && found->second.annotated && found->second.is_output_of_quantized_pattern;
-}
-
-void hand_on(PatternAnnotator& annotator, const PatternRow& row, Node* node) {
-  const PatternChain inputs = node->input_nodes();
-  const auto& users = node->users();
-  if (inputs.empty()) return;
-  if (is_one_of(*node, kFlatten) && !users.empty() &&
-      std::none_of(users.begin(), users.end(), [](const Node* user) { return is_quantizable(*user); }))
-    return annotator.refuse(node, row, "nothing behind it is quantized, so integers would only be turned back");
-  const size_t count = is_a(*node, Family::kConcat) ? inputs.size() : 1;
-  for (size_t i = 0; i < count; ++i)
-    if (!is_end_of_pattern(annotator.annotations(), inputs[i]))
-      return annotator.refuse(node, row,
-                              concat("its input ", inputs[i]->name(),
-                                     " does not come from a quantized operator: ", "there is nothing to pass on"));
-  QuantizationAnnotation& annotation =
-      annotator.write(node, row, "it passes on the values of a quantized operator with the same scale and zero point");
-  annotation.set_input(inputs[0], annotator.config()->input_qspec());
-  for (size_t i = 1; i < count; ++i) annotation.set_input(inputs[i], SharedQuantizationSpec{Edge{inputs[0], node}});
-  annotation.is_output_of_quantized_pattern = true;
-}
-
-// Pools, cat and flatten behind something that is quantized.
-void propagate(PatternAnnotator& annotator, const PatternRow& row) {
-  for (Node* node : annotator.graph().nodes()) {
-    if (!is_one_of(*node, kInt8InOut) || annotator.skip(row, {node})) continue;
-    if (annotator.config()) hand_on(annotator, row, node);
-    else annotator.leave_float({node});
-  }
-}
 
 // Whether PyTorch's patterns fuse this behind a convolution or linear, were it recorded as they want it.
 bool is_fusible_function(const Node& node) {
@@ -245,11 +217,6 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
   for (const auto& [name, config] : operator_types_)
     apply(config, concat("the setting for ", name), has(name, "torch.ops." + name));
   if (global_) apply(global_, "the global setting", has(kQuantizableByDefault, "quantizable by default"));
-
-  // int8-in-int8-out operators give their output in their input's terms.
-  for (Node* node : program.graph->nodes())
-    if (is_one_of(*node, kInt8InOut) && is_end_of_pattern(annotations, node))
-      annotations[node].output_qspec = SharedQuantizationSpec{Edge{node->input_nodes()[0], node}};
   note_rest(kName, program, annotations, mark, [&](const Node& node) { return why_not_looked_at(node); });
 }
 
