@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "exec/simd.h"
-#include "op/elements.h"
+#include "op/index.h"
 #include "op/facts.h"
 
 namespace qdq {

@@ -1,34 +1,15 @@
-// Operators that others make up, as PyTorch's own definitions do. Each is written once, for shapes and for tensors.
+// Operators that others make up, as PyTorch's own definitions do: blends, products, norms,
+// losses, comparisons. Each is written once, for shapes and for tensors.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "op/composed.h"
 #include "op/elements.h"
 #include "op/families.h"
 
 namespace qdq {
 namespace {
-
-template <class T> using List = typename BasicValue<T>::List;
-
-SymShape shape_of(const Tensor& tensor) { return {tensor.sizes().begin(), tensor.sizes().end()}; }
-SymShape shape_of(const TensorMeta& meta) { return meta.sizes; }
-template <class T> const T& tensor_of(const BasicValue<T>& value) {
-  const T* tensor = value.template get_if<T>();
-  QDQ_CHECK(tensor != nullptr, kInvalidArgument, "a tensor is wanted");
-  return *tensor;
-}
-template <class T> SymShape shape_of(const BasicValue<T>& value) { return shape_of(tensor_of(value)); }
-template <class T> BasicValue<T> list_of(const SymShape& sizes) { return List<T>(sizes.begin(), sizes.end()); }
-template <class T> BasicValue<T> reshaped(const BasicValue<T>& x, const SymShape& sizes) {
-  return run_op<T>("reshape", {x, list_of<T>(sizes)});
-}
-template <class T> BasicValue<T> axis_in_front(const BasicValue<T>& x, int64_t axis) {
-  return run_op<T>("unsqueeze", {x, axis});
-}
-template <class T> BasicValue<T> item(const BasicValue<T>& list, size_t i) {
-  return list.template get_if<List<T>>()->at(i);
-}
 
 // Blends.
 
@@ -59,7 +40,7 @@ template <class T> BasicValue<T> addbmm(const Call<T>& call) {
   const SymShape a = shape_of(call[1]), b = shape_of(call[2]);
   QDQ_CHECK(a.size() == 3 && b.size() == 3, kInvalidArgument, call.op().target, " wants two stacks of matrices, found ",
             to_string(a), " and ", to_string(b));
-  const auto rows = run_op<T>("permute", {call[1], List<T>{1, 0, 2}});
+  const auto rows = run_op<T>("permute", {call[1], ValueList<T>{1, 0, 2}});
   return run_op<T>("addmm", {call[0], reshaped(rows, {a[1], a[0] * a[2]}), reshaped(call[2], {b[0] * b[1], b[2]}),
                              call[3], call[4]});
 }
@@ -69,7 +50,7 @@ BasicValue<T> contracted(const Call<T>& call, const std::vector<size_t>& of_self
   const SymShape a = shape_of(call[0]), b = shape_of(call[1]);
   SymShape sizes;
   SymInt rows = 1, columns = 1, depth = 1;
-  List<T> self_order, other_order;
+  ValueList<T> self_order, other_order;
   const auto is_in = [](const std::vector<size_t>& axes, size_t axis) {
     return std::find(axes.begin(), axes.end(), axis) != axes.end();
   };
@@ -145,7 +126,7 @@ template <class T> BasicValue<T> cross(const Call<T>& call) {
             " wants 3 elements along axis ", axis, ", found shape ", to_string(sizes));
   const auto turned = [&](size_t i, int64_t by) {
     const auto wide = run_op<T>("expand", {call[i], list_of<T>(sizes)});
-    return run_op<T>("roll", {wide, List<T>{-by}, List<T>{axis}});
+    return run_op<T>("roll", {wide, ValueList<T>{-by}, ValueList<T>{axis}});
   };
   return run_op<T>("sub.Tensor", {run_op<T>("mul.Tensor", {turned(0, 1), turned(1, 2)}),
                                   run_op<T>("mul.Tensor", {turned(0, 2), turned(1, 1)})});
@@ -159,7 +140,7 @@ template <class T> BasicValue<T> chain_matmul(const Call<T>& call) {
 }
 template <class T> BasicValue<T> vecdot(const Call<T>& call) {
   const auto product = run_op<T>("mul.Tensor", {call[0], call[1]});
-  return run_op<T>("sum.dim_IntList", {product, List<T>{call[2]}});
+  return run_op<T>("sum.dim_IntList", {product, ValueList<T>{call[2]}});
 }
 // x1 W x2 for each matrix W of the weight.
 template <class T> BasicValue<T> bilinear(const Call<T>& call) {
@@ -187,16 +168,16 @@ template <class T> BasicValue<T> convolution(const Call<T>& call) {
 }
 // [T, N, C] in place of [N, C, T].
 template <class T> BasicValue<T> conv_tbc(const Call<T>& call) {
-  const auto x = run_op<T>("permute", {call[0], List<T>{1, 2, 0}}),
-             weight = run_op<T>("permute", {call[1], List<T>{2, 1, 0}});
-  return run_op<T>("permute",
-                   {run_op<T>("conv1d", {x, weight, call[2], List<T>{1}, List<T>{call[3]}}), List<T>{2, 0, 1}});
+  const auto x = run_op<T>("permute", {call[0], ValueList<T>{1, 2, 0}}),
+             weight = run_op<T>("permute", {call[1], ValueList<T>{2, 1, 0}});
+  return run_op<T>("permute", {run_op<T>("conv1d", {x, weight, call[2], ValueList<T>{1}, ValueList<T>{call[3]}}),
+                               ValueList<T>{2, 0, 1}});
 }
 
 // Norms and distances.
 
 template <class T> BasicValue<T> cosine_similarity(const Call<T>& call) {
-  const BasicValue<T> axis = List<T>{call[2]};
+  const BasicValue<T> axis = ValueList<T>{call[2]};
   const SymShape sizes = broadcast_shapes(shape_of(call[0]), shape_of(call[1]));
   const auto unit = [&](const BasicValue<T>& x) {
     const auto wide = run_op<T>("expand", {x, list_of<T>(sizes)});
@@ -208,7 +189,7 @@ template <class T> BasicValue<T> cosine_similarity(const Call<T>& call) {
 template <class T> BasicValue<T> pairwise_distance(const Call<T>& call) {
   const auto difference = run_op<T>("sub.Tensor", {call[0], call[1]});
   return run_op<T>("linalg_vector_norm",
-                   {run_op<T>("add.Tensor", {difference, call[3]}), call[2], List<T>{-1}, call[4]});
+                   {run_op<T>("add.Tensor", {difference, call[3]}), call[2], ValueList<T>{-1}, call[4]});
 }
 template <class T> BasicValue<T> dist(const Call<T>& call) {
   return run_op<T>("linalg_vector_norm", {run_op<T>("sub.Tensor", {call[0], call[1]}), call[2]});
@@ -216,7 +197,7 @@ template <class T> BasicValue<T> dist(const Call<T>& call) {
 template <class T>
 BasicValue<T> matrix_norm(const Call<T>& call, const BasicValue<T>& axes, const BasicValue<T>& keepdim,
                           const BasicValue<T>& dtype) {
-  const auto* list = axes.template get_if<List<T>>();
+  const auto* list = axes.template get_if<ValueList<T>>();
   QDQ_CHECK(list != nullptr && list->size() == 2, kInvalidArgument, call.op().target, " wants two axes");
   if (call[1].template is<std::string>()) {
     QDQ_CHECK(call.string(1) == "fro", kUnsupported, call.op().target, " of order '", call.string(1),
@@ -228,8 +209,8 @@ BasicValue<T> matrix_norm(const Call<T>& call, const BasicValue<T>& axes, const 
             " wants singular values, which qdq does not compute");
   // The largest sum of magnitudes over the first axis (1) or the second (infinity); the smallest for negative orders.
   const bool first = std::fabs(order) == 1;
-  const auto sums = run_op<T>("linalg_vector_norm", {call[0], 1, List<T>{(*list)[first ? 0 : 1]}, true, dtype});
-  const auto extreme = run_op<T>(order > 0 ? "amax" : "amin", {sums, List<T>{(*list)[first ? 1 : 0]}, true});
+  const auto sums = run_op<T>("linalg_vector_norm", {call[0], 1, ValueList<T>{(*list)[first ? 0 : 1]}, true, dtype});
+  const auto extreme = run_op<T>(order > 0 ? "amax" : "amin", {sums, ValueList<T>{(*list)[first ? 1 : 0]}, true});
   return keepdim.template get_if<bool>() && *keepdim.template get_if<bool>()
              ? extreme
              : run_op<T>("squeeze.dims", {extreme, axes});
@@ -240,10 +221,10 @@ template <class T> BasicValue<T> linalg_matrix_norm(const Call<T>& call) {
 // Without an order of all elements, else of vectors or matrices as there are axes.
 template <class T> BasicValue<T> linalg_norm(const Call<T>& call) {
   const size_t rank = shape_of(call[0]).size();
-  const auto* axes = call[2].template get_if<List<T>>();
+  const auto* axes = call[2].template get_if<ValueList<T>>();
   const size_t count = axes ? axes->size() : call.is_none(2) ? rank : 1;
   if (call.is_none(1)) return run_op<T>("linalg_vector_norm", {call[0], 2, call[2], call[3], call[4]});
-  if (count == 2) return matrix_norm(call, axes ? call[2] : BasicValue<T>(List<T>{-2, -1}), call[3], call[4]);
+  if (count == 2) return matrix_norm(call, axes ? call[2] : BasicValue<T>(ValueList<T>{-2, -1}), call[3], call[4]);
   QDQ_CHECK(count == 1 && !call[1].template is<std::string>(), kInvalidArgument, call.op().target,
             " wants one or two axes for an order, found shape ", to_string(shape_of(call[0])));
   return run_op<T>("linalg_vector_norm", {call[0], call[1], call[2], call[3], call[4]});
@@ -256,7 +237,7 @@ template <class T> BasicValue<T> norm_beside(const BasicValue<T>& v, const Basic
   const int64_t rank = static_cast<int64_t>(shape_of(v).size());
   if (axis == -1) return run_op<T>("linalg_vector_norm", {v, p});
   axis = wrap_axis(axis, rank);
-  List<T> others;
+  ValueList<T> others;
   for (int64_t a = 0; a < rank; ++a)
     if (a != axis) others.push_back(a);
   if (others.empty()) return run_op<T>("abs", {v});
@@ -268,7 +249,7 @@ template <class T> BasicValue<T> norm_except_dim(const Call<T>& call) {
 template <class T> BasicValue<T> weight_norm(const Call<T>& call) {
   const auto norm = norm_beside<T>(call[0], 2, call.integer(2));
   const auto weight = run_op<T>("mul.Tensor", {call[0], run_op<T>("div.Tensor", {call[1], norm})});
-  return call.op().schema.num_returns == 2 ? BasicValue<T>(List<T>{weight, norm}) : weight;
+  return call.op().schema.num_returns == 2 ? BasicValue<T>(ValueList<T>{weight, norm}) : weight;
 }
 
 // Losses: none (0), the mean (1) or the sum (2) of what is computed for each element.
@@ -293,157 +274,6 @@ template <class T> BasicValue<T> huber_loss(const Call<T>& call) {
   const auto inner = run_op<T>("mul.Scalar", {run_op<T>("square", {distance}), divides ? 0.5 / bound : 0.5});
   const auto outer = run_op<T>("mul.Scalar", {run_op<T>("sub.Scalar", {distance, 0.5 * bound}), divides ? 1.0 : bound});
   return reduced(call, run_op<T>("where.self", {run_op<T>("lt.Scalar", {distance, bound}), inner, outer}), 2);
-}
-
-// Joining and taking apart.
-
-// At least so many axes: in front for 1 and 2, the third behind.
-template <class T> BasicValue<T> with_axes(BasicValue<T> x, size_t axes) {
-  size_t rank = shape_of(x).size();
-  if (rank == 0 && axes > 0) x = axis_in_front(x, 0), ++rank;
-  if (rank == 1 && axes > 1) x = axis_in_front(x, 0), ++rank;
-  return rank == 2 && axes > 2 ? axis_in_front(x, 2) : x;
-}
-template <class T, size_t axes> BasicValue<T> at_least(const Call<T>& call) {
-  if (call[0].is_tensor()) return with_axes(call[0], axes);
-  List<T> out;
-  for (const T& tensor : call.tensors(0)) out.push_back(with_axes<T>(tensor, axes));
-  return out;
-}
-template <class T, size_t axes> BasicValue<T> stacked(const Call<T>& call) {
-  List<T> parts;
-  for (const T& tensor : call.tensors(0)) parts.push_back(with_axes<T>(tensor, axes));
-  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
-  const int64_t axis = axes == 3 ? 2 : axes == 2 || shape_of(parts[0]).size() == 1 ? 0 : 1;
-  return run_op<T>("cat", {parts, axis});
-}
-template <class T> BasicValue<T> column_stack(const Call<T>& call) {
-  List<T> parts;
-  for (const T& tensor : call.tensors(0))
-    parts.push_back(shape_of(tensor).size() < 2 ? reshaped<T>(tensor, {numel_of(shape_of(tensor)), 1})
-                                                : BasicValue<T>(tensor));
-  return run_op<T>("cat", {parts, 1});
-}
-template <class T> BasicValue<T> block_diag(const Call<T>& call) {
-  SymInt columns = 0, before = 0;
-  List<T> parts, rows;
-  for (const T& tensor : call.tensors(0)) {
-    parts.push_back(with_axes<T>(tensor, 2));
-    QDQ_CHECK(shape_of(parts.back()).size() == 2, kInvalidArgument, call.op().target, " wants matrices, found shape ",
-              to_string(shape_of(parts.back())));
-    columns = columns + shape_of(parts.back())[1];
-  }
-  for (const BasicValue<T>& part : parts) {
-    const SymInt own = shape_of(part)[1];
-    rows.push_back(run_op<T>("constant_pad_nd", {part, List<T>{before, columns - before - own}}));
-    before = before + own;
-  }
-  QDQ_CHECK(!rows.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
-  return run_op<T>("cat", {rows, 0});
-}
-template <class T> BasicValue<T> meshgrid(const Call<T>& call) {
-  return run_op<T>("meshgrid.indexing", {call[0], "ij"});
-}
-template <class T> BasicValue<T> cartesian_prod(const Call<T>& call) {
-  if (call.tensors(0).size() == 1) return call.tensors(0)[0];
-  const auto grid = meshgrid(call);
-  List<T> columns;
-  for (const BasicValue<T>& axis : *grid.template get_if<List<T>>())
-    columns.push_back(run_op<T>("flatten.using_ints", {axis}));
-  return run_op<T>("stack", {columns, 1});
-}
-template <class T> BasicValue<T> broadcast_tensors(const Call<T>& call) {
-  SymShape sizes;
-  for (const T& tensor : call.tensors(0)) sizes = broadcast_shapes(sizes, shape_of(tensor));
-  List<T> out;
-  for (const T& tensor : call.tensors(0)) out.push_back(run_op<T>("expand", {tensor, list_of<T>(sizes)}));
-  return out;
-}
-template <class T> BasicValue<T> stack_of(const Call<T>& call) { return run_op<T>("stack", {call[0], call[1]}); }
-// hsplit, vsplit, dsplit: by the second, first or third axis (hsplit of a vector: by the first).
-template <class T, int64_t axis> BasicValue<T> split_by(const Call<T>& call) {
-  const size_t rank = shape_of(call[0]).size();
-  QDQ_CHECK(static_cast<int64_t>(rank) > axis || (axis == 1 && rank == 1), kInvalidArgument, call.op().target,
-            " cannot split shape ", to_string(shape_of(call[0])));
-  const bool by_list = call[1].template is<List<T>>();
-  return run_op<T>(by_list ? "tensor_split.indices" : "tensor_split.sections",
-                   {call[0], call[1], rank == 1 ? int64_t{0} : axis});
-}
-template <class T> BasicValue<T> flip_rows(const Call<T>& call) { return run_op<T>("flip", {call[0], List<T>{0}}); }
-template <class T> BasicValue<T> flip_columns(const Call<T>& call) { return run_op<T>("flip", {call[0], List<T>{1}}); }
-template <class T> BasicValue<T> rot90(const Call<T>& call) {
-  const std::vector<int64_t> axes = call.integers(2);
-  const int64_t quarters = (call.integer(1) % 4 + 4) % 4, rank = static_cast<int64_t>(shape_of(call[0]).size());
-  QDQ_CHECK(axes.size() == 2 && wrap_axis(axes[0], rank) != wrap_axis(axes[1], rank), kInvalidArgument,
-            call.op().target, " wants two different axes");
-  if (quarters == 0) return run_op<T>("clone", {call[0]});
-  if (quarters == 2) return run_op<T>("flip", {call[0], call[2]});
-  const auto flipped = run_op<T>("flip", {call[0], List<T>{axes[quarters == 1 ? 1 : 0]}});
-  return run_op<T>("transpose.int", {flipped, axes[0], axes[1]});
-}
-// The differences of neighbours, n times.
-template <class T> BasicValue<T> diff(const Call<T>& call) {
-  const int64_t n = call.integer(1), axis = static_cast<int64_t>(axis_of(call, 2, shape_of(call[0]).size()));
-  List<T> parts{call[0]};
-  if (!call.is_none(3)) parts.insert(parts.begin(), call[3]);
-  if (!call.is_none(4)) parts.push_back(call[4]);
-  BasicValue<T> x = parts.size() == 1 ? call[0] : run_op<T>("cat", {parts, axis});
-  constexpr int64_t kMost = 4096;
-  QDQ_CHECK(n >= 0 && n <= kMost, kInvalidArgument, call.op().target, " wants 0 to ", kMost, " times, found ", n);
-  if (n == 0) return run_op<T>("clone", {x});
-  for (int64_t i = 0; i < n; ++i) {
-    const SymInt size = shape_of(x)[static_cast<size_t>(axis)];
-    if (size == SymInt(0)) break;
-    const auto next = run_op<T>("narrow", {x, axis, 1, size - SymInt(1)}),
-               previous = run_op<T>("narrow", {x, axis, 0, size - SymInt(1)});
-    const bool is_bool = operand_kind(call, 0).dtype == DType::kBool;
-    x = run_op<T>(is_bool ? "logical_xor" : "sub.Tensor", {next, previous});
-  }
-  return x;
-}
-template <class T> BasicValue<T> matrix_transposed(const Call<T>& call) {
-  return run_op<T>("transpose.int", {call[0], -2, -1});
-}
-template <class T> BasicValue<T> all_transposed(const Call<T>& call) {
-  List<T> order;
-  for (int64_t axis = static_cast<int64_t>(shape_of(call[0]).size()); axis-- > 0;) order.push_back(axis);
-  return run_op<T>("permute", {call[0], order});
-}
-template <class T> BasicValue<T> matrix_power(const Call<T>& call) {
-  int64_t n = call.integer(1);
-  const SymShape sizes = shape_of(call[0]);
-  QDQ_CHECK(sizes.size() >= 2 && may_be_equal(sizes[sizes.size() - 1], sizes[sizes.size() - 2]), kInvalidArgument,
-            call.op().target, " wants square matrices, found shape ", to_string(sizes));
-  QDQ_CHECK(n >= 0, kUnsupported, call.op().target, " with a negative power wants inverse matrices");
-  BasicValue<T> base = call[0], out;
-  for (; n > 0; n /= 2) {
-    if (n % 2 == 1) out = out.is_none() ? base : run_op<T>("matmul", {out, base});
-    if (n > 1) base = run_op<T>("matmul", {base, base});
-  }
-  if (!out.is_none()) return run_op<T>("clone", {out});
-  const auto eye = run_op<T>("eye", {sizes.back(), operand_kind(call, 0).dtype});
-  return run_op<T>("clone", {run_op<T>("expand", {eye, list_of<T>(sizes)})});
-}
-
-// Diagonals.
-
-template <class T> BasicValue<T> diagonal_copy(const Call<T>& call) {
-  return run_op<T>("clone", {run_op<T>("diagonal", {call[0], call[1], call[2], call[3]})});
-}
-template <class T> BasicValue<T> diag(const Call<T>& call) {
-  const size_t rank = shape_of(call[0]).size();
-  QDQ_CHECK(rank == 1 || rank == 2, kInvalidArgument, call.op().target, " wants a vector or a matrix, found shape ",
-            to_string(shape_of(call[0])));
-  if (rank == 1) return run_op<T>("diag_embed", {call[0], call[1]});
-  return run_op<T>("diagonal_copy", {call[0], call[1]});
-}
-template <class T> BasicValue<T> diagflat(const Call<T>& call) {
-  return run_op<T>("diag_embed", {run_op<T>("reshape", {call[0], List<T>{-1}}), call[1]});
-}
-template <class T> BasicValue<T> trace(const Call<T>& call) {
-  QDQ_CHECK(shape_of(call[0]).size() == 2, kInvalidArgument, call.op().target, " wants a matrix, found shape ",
-            to_string(shape_of(call[0])));
-  return run_op<T>("sum", {run_op<T>("diagonal", {call[0]})});
 }
 
 // Comparisons of whole tensors.
@@ -472,11 +302,11 @@ template <class T> BasicValue<T> msort(const Call<T>& call) { return item<T>(run
 
 // index with places outside of the tensor, which give `fill`.
 template <class T> BasicValue<T> masked_index(const Call<T>& call) {
-  const auto* indices = call[2].template get_if<List<T>>();
+  const auto* indices = call[2].template get_if<ValueList<T>>();
   const SymShape sizes = shape_of(call[0]);
   QDQ_CHECK(indices != nullptr && indices->size() <= sizes.size(), kInvalidArgument, call.op().target,
             " wants a list of at most ", sizes.size(), " indices");
-  List<T> inside;
+  ValueList<T> inside;
   for (size_t a = 0; a < indices->size(); ++a) {
     const BasicValue<T>& index = (*indices)[a];
     const std::optional<int64_t> size = sizes[a].constant();
@@ -489,7 +319,7 @@ template <class T> BasicValue<T> masked_index(const Call<T>& call) {
 }
 template <class T> BasicValue<T> log_sigmoid_forward(const Call<T>& call) {
   const auto buffer = run_op<T>("exp", {run_op<T>("neg", {run_op<T>("abs", {call[0]})})});
-  return List<T>{run_op<T>("log_sigmoid", {call[0]}), buffer};
+  return ValueList<T>{run_op<T>("log_sigmoid", {call[0]}), buffer};
 }
 template <class T> BasicValue<T> special_softmax(const Call<T>& call) {
   return run_op<T>("softmax.int", {call[0], call[1], call[2]});
@@ -553,109 +383,8 @@ template <class T> BasicValue<T> pdist(const Call<T>& call) {
   QDQ_CHECK(sizes.size() == 2, kInvalidArgument, call.op().target, " wants rows, found shape ", to_string(sizes));
   const auto places = run_op<T>("triu_indices", {sizes[0], sizes[0], 1});
   const auto all = run_op<T>("cdist", {call[0], call[0], call[1]});
-  return run_op<T>("index.Tensor",
-                   {all, List<T>{run_op<T>("select.int", {places, 0, 0}), run_op<T>("select.int", {places, 0, 1})}});
-}
-
-// det of matrices [*, N, N], their factors and the rows that were exchanged, counted from 1 (LAPACK's getrf).
-MetaValue infer_det_and_factors(const Call<TensorMeta>& call) {
-  const TensorMeta& x = call.tensor(0);
-  const size_t rank = x.sizes.size();
-  QDQ_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kF64, kInvalidArgument, call.op().target,
-            " wants float32 or float64, found ", to_string(x.dtype));
-  QDQ_CHECK(rank >= 2 && may_be_equal(x.sizes[rank - 1], x.sizes[rank - 2]), kInvalidArgument, call.op().target,
-            " wants square matrices, found shape ", to_string(x.sizes));
-  const SymShape batch(x.sizes.begin(), x.sizes.end() - 2), rows(x.sizes.begin(), x.sizes.end() - 1);
-  return MetaValue::List{tensor_meta(x.dtype, batch), tensor_meta(x.dtype, x.sizes), tensor_meta(DType::kS32, rows)};
-}
-// Factors a matrix in place: l below the diagonal, u above it. Returns the product of the diagonal.
-double factor_matrix(double* a, int32_t* exchanged, int64_t n) {
-  double det = 1;
-  for (int64_t k = 0; k < n; ++k) {
-    int64_t pivot = k;
-    for (int64_t i = k + 1; i < n; ++i)
-      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
-    exchanged[k] = static_cast<int32_t>(pivot + 1);
-    if (pivot != k) {
-      std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
-      det = -det;
-    }
-    const double diagonal = a[k * n + k];
-    det *= diagonal;
-    for (int64_t i = k + 1; i < n && diagonal != 0; ++i) {
-      const double factor = a[i * n + k] /= diagonal;
-      for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= factor * a[k * n + j];
-    }
-  }
-  return det;
-}
-Value eval_det_and_factors(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor& x = call.tensor(0);
-  // PyTorch factors what lies in columns: of a tensor in C order that is the transposed one.
-  const Tensor factors = (x.is_contiguous() ? x.transpose(-2, -1) : x).to(DType::kF64).clone();
-  const int64_t n = x.size(-1);
-  const Shape batch(x.sizes().begin(), x.sizes().end() - 2), rows(x.sizes().begin(), x.sizes().end() - 1);
-  const Tensor det = Tensor::empty(batch, DType::kF64), exchanged = Tensor::empty(rows, DType::kS32);
-  for (int64_t i = 0; i < det.numel(); ++i)
-    det.data<double>()[i] = factor_matrix(factors.data<double>() + i * n * n, exchanged.data<int32_t>() + i * n, n);
-  return Value::List{det.to(x.dtype()), factors.to(x.dtype()), exchanged};
-}
-template <class T> BasicValue<T> det(const Call<T>& call) { return item(run_op<T>("_linalg_det", {call[0]}), 0); }
-
-// The inverse of matrices [*, N, N], by elimination in float64, and 0, or the place, counted from 1, of the first pivot
-// that is 0.
-MetaValue infer_inverse_and_info(const Call<TensorMeta>& call) {
-  const TensorMeta& x = call.tensor(0);
-  infer_det_and_factors(call);
-  return MetaValue::List{tensor_meta(x.dtype, x.sizes),
-                         tensor_meta(DType::kS32, SymShape(x.sizes.begin(), x.sizes.end() - 2))};
-}
-// Turns a into the identity and b, the identity, into the inverse of a.
-int32_t invert_matrix(double* a, double* b, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) {
-    int64_t pivot = k;
-    for (int64_t i = k + 1; i < n; ++i)
-      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
-    if (a[pivot * n + k] == 0) return static_cast<int32_t>(k + 1);
-    for (double* m : {a, b}) {
-      if (pivot != k) std::swap_ranges(m + k * n, m + (k + 1) * n, m + pivot * n);
-    }
-    const double diagonal = a[k * n + k];
-    for (int64_t j = 0; j < n; ++j) {
-      a[k * n + j] /= diagonal;
-      b[k * n + j] /= diagonal;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      const double factor = a[i * n + k];
-      if (i == k || factor == 0) continue;
-      for (int64_t j = 0; j < n; ++j) {
-        a[i * n + j] -= factor * a[k * n + j];
-        b[i * n + j] -= factor * b[k * n + j];
-      }
-    }
-  }
-  return 0;
-}
-Value eval_inverse_and_info(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor& x = call.tensor(0);
-  const int64_t n = x.size(-1);
-  const Tensor rest = x.contiguous().to(DType::kF64).clone(), out = Tensor::full(x.sizes(), DType::kF64, 0);
-  const Tensor info = Tensor::empty(Shape(x.sizes().begin(), x.sizes().end() - 2), DType::kS32);
-  for (int64_t i = 0; i < info.numel(); ++i) {
-    double* inverse = out.data<double>() + i * n * n;
-    for (int64_t k = 0; k < n; ++k) inverse[k * n + k] = 1;
-    info.data<int32_t>()[i] = invert_matrix(rest.data<double>() + i * n * n, inverse, n);
-  }
-  QDQ_CHECK(
-      !call.boolean(1) || info.numel() == 0 ||
-          std::all_of(info.data<int32_t>(), info.data<int32_t>() + info.numel(), [](int32_t v) { return v == 0; }),
-      kInvalidArgument, call.op().target, " got a matrix that has no inverse");
-  return Value::List{out.to(x.dtype()), info};
-}
-template <class T> BasicValue<T> inverse(const Call<T>& call) {
-  return item(run_op<T>("linalg_inv_ex", {call[0], true}), 0);
+  return run_op<T>("index.Tensor", {all, ValueList<T>{run_op<T>("select.int", {places, 0, 0}),
+                                                      run_op<T>("select.int", {places, 0, 1})}});
 }
 
 }  // namespace
@@ -680,16 +409,6 @@ void add_composed_ops(std::vector<OpDef>& ops) {
   add("aten::chain_matmul(Tensor[] matrices) -> Tensor", chain_matmul, chain_matmul);
   add("aten::linalg_multi_dot(Tensor[] tensors) -> Tensor", chain_matmul, chain_matmul);
   add("aten::linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", vecdot, vecdot);
-  add("aten::matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
-  add("aten::_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)", infer_det_and_factors,
-      eval_det_and_factors);
-  add("aten::linalg_det(Tensor A) -> Tensor", det, det);
-  add("aten::det(Tensor self) -> Tensor", det, det);
-  add("aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
-      infer_inverse_and_info, eval_inverse_and_info);
-  add("aten::linalg_inv(Tensor A) -> Tensor", inverse, inverse);
-  add("aten::inverse(Tensor self) -> Tensor", inverse, inverse);
-  add("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
   add("aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", bilinear, bilinear);
   add("aten::_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, "
       "int "
@@ -735,45 +454,6 @@ void add_composed_ops(std::vector<OpDef>& ops) {
       huber_loss);
   add("aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.) -> Tensor", huber_loss,
       huber_loss);
-  add("aten::atleast_1d(Tensor self) -> Tensor", at_least<TensorMeta, 1>, at_least<Tensor, 1>);
-  add("aten::atleast_2d(Tensor self) -> Tensor", at_least<TensorMeta, 2>, at_least<Tensor, 2>);
-  add("aten::atleast_3d(Tensor self) -> Tensor", at_least<TensorMeta, 3>, at_least<Tensor, 3>);
-  add("aten::atleast_1d.Sequence(Tensor[] tensors) -> Tensor[]", at_least<TensorMeta, 1>, at_least<Tensor, 1>);
-  add("aten::atleast_2d.Sequence(Tensor[] tensors) -> Tensor[]", at_least<TensorMeta, 2>, at_least<Tensor, 2>);
-  add("aten::atleast_3d.Sequence(Tensor[] tensors) -> Tensor[]", at_least<TensorMeta, 3>, at_least<Tensor, 3>);
-  add("aten::hstack(Tensor[] tensors) -> Tensor", stacked<TensorMeta, 1>, stacked<Tensor, 1>);
-  add("aten::vstack(Tensor[] tensors) -> Tensor", stacked<TensorMeta, 2>, stacked<Tensor, 2>);
-  add("aten::row_stack(Tensor[] tensors) -> Tensor", stacked<TensorMeta, 2>, stacked<Tensor, 2>);
-  add("aten::dstack(Tensor[] tensors) -> Tensor", stacked<TensorMeta, 3>, stacked<Tensor, 3>);
-  add("aten::column_stack(Tensor[] tensors) -> Tensor", column_stack, column_stack);
-  add("aten::_stack(Tensor[] tensors, int dim=0) -> Tensor", stack_of, stack_of);
-  add("aten::block_diag(Tensor[] tensors) -> Tensor", block_diag, block_diag);
-  add("aten::meshgrid(Tensor[] tensors) -> Tensor[]", meshgrid, meshgrid);
-  add("aten::cartesian_prod(Tensor[] tensors) -> Tensor", cartesian_prod, cartesian_prod);
-  add("aten::broadcast_tensors(Tensor[] tensors) -> Tensor[]", broadcast_tensors, broadcast_tensors);
-  add("aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", split_by<TensorMeta, 1>,
-      split_by<Tensor, 1>);
-  add("aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", split_by<TensorMeta, 1>,
-      split_by<Tensor, 1>);
-  add("aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", split_by<TensorMeta, 0>,
-      split_by<Tensor, 0>);
-  add("aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", split_by<TensorMeta, 0>,
-      split_by<Tensor, 0>);
-  add("aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", split_by<TensorMeta, 2>,
-      split_by<Tensor, 2>);
-  add("aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", split_by<TensorMeta, 2>,
-      split_by<Tensor, 2>);
-  add("aten::flipud(Tensor self) -> Tensor", flip_rows, flip_rows);
-  add("aten::fliplr(Tensor self) -> Tensor", flip_columns, flip_columns);
-  add("aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", rot90, rot90);
-  add("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff, diff);
-  add("aten::mT(Tensor(a) self) -> Tensor(a)", matrix_transposed, matrix_transposed);
-  add("aten::adjoint(Tensor(a) self) -> Tensor(a)", matrix_transposed, matrix_transposed);
-  add("aten::numpy_T(Tensor(a) self) -> Tensor(a)", all_transposed, all_transposed);
-  add("aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", diagonal_copy, diagonal_copy);
-  add("aten::diag(Tensor self, int diagonal=0) -> Tensor", diag, diag);
-  add("aten::diagflat(Tensor self, int offset=0) -> Tensor", diagflat, diagflat);
-  add("aten::trace(Tensor self) -> Tensor", trace, trace);
   add("aten::isclose(Tensor self, Tensor other, float rtol=1.0000000000000001e-05, float atol=1e-08, bool "
       "equal_nan=False) -> Tensor",
       isclose, isclose);

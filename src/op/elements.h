@@ -146,6 +146,9 @@ template <Eval F> Value in_place(const Call<Tensor>& call) {
   return store_in_self(call, *value.get_if<Tensor>());
 }
 
+// The form with bytes of its own that functionalization makes of a view.
+template <Eval F> Value copied(const Call<Tensor>& call) { return F(call).template get_if<Tensor>()->clone(); }
+
 // A tensor as a matrix whose rows run over the given axes (in order) and whose columns over the others': [outer,
 // inner], C order.
 struct Rows {
@@ -156,13 +159,5 @@ Rows rows_along(const Tensor& x, const std::vector<size_t>& axes);
 
 // Element i along the axis is element source[i] of x; where source[i] is negative, it is `fill`.
 Tensor take(const Tensor& x, int64_t axis, const std::vector<int64_t>& source, double fill = 0);
-
-// Where the elements are that a call of aten.index or aten.index_put picks: in C order of the result that index gives,
-// counted from the first element of the tensor that is indexed. Throws Error{kInvalidArgument} for an index outside.
-struct PickedElements {
-  Shape sizes;  // of that result
-  std::vector<int64_t> offsets;
-};
-PickedElements pick_elements(const Call<Tensor>& call);
 
 }  // namespace qdq

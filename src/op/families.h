@@ -16,6 +16,8 @@ using Eval = Value (*)(const Call<Tensor>& call);
 // calls, and WebAssembly passes a pointer in 4 bytes, a string_view by value in 33.
 OpDef define(std::string_view schema_line, Infer infer, Eval eval, const Roles& roles = {},
              Family family = Family::kOther);
+// Of operators whose results are elements of the first argument, or means of them.
+inline constexpr Roles kSharesQparams{.activation = 0, .shares_qparams = true};
 // "multiply" -> "mul": the name under which an operator stands in the tables; other names as they are.
 std::string_view first_name(std::string_view name);
 inline OpDef keeping_numbers(OpDef op) {
@@ -33,6 +35,7 @@ void add_complex_ops(std::vector<OpDef>& ops);
 void add_composed_ops(std::vector<OpDef>& ops);
 void add_conv_ops(std::vector<OpDef>& ops);
 void add_create_ops(std::vector<OpDef>& ops);
+void add_copy_ops(std::vector<OpDef>& ops);
 void add_cummax_ops(std::vector<OpDef>& ops);
 void add_fourier_ops(std::vector<OpDef>& ops);
 void add_frame_ops(std::vector<OpDef>& ops);
@@ -44,15 +47,19 @@ void add_onnx_attention_ops(std::vector<OpDef>& ops);
 void add_onnx_ops(std::vector<OpDef>& ops);
 void add_onnx_recurrent_ops(std::vector<OpDef>& ops);
 void add_onnx_sequence_ops(std::vector<OpDef>& ops);
+void add_part_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);
 void add_pool_ops(std::vector<OpDef>& ops);
 void add_quantized_decomposed_ops(std::vector<OpDef>& ops);
 void add_rare_ops(std::vector<OpDef>& ops);  // of several files that few networks need
+void add_rearranging_ops(std::vector<OpDef>& ops);
 void add_recurrent_ops(std::vector<OpDef>& ops);
 void add_reduce_ops(std::vector<OpDef>& ops);
 void add_resize_ops(std::vector<OpDef>& ops);
 void add_sample_ops(std::vector<OpDef>& ops);
+void add_scatter_ops(std::vector<OpDef>& ops);
 void add_search_ops(std::vector<OpDef>& ops);
+void add_square_matrix_ops(std::vector<OpDef>& ops);
 void add_string_ops(std::vector<OpDef>& ops);
 void add_sym_ops(std::vector<OpDef>& ops);
 void add_torchvision_ops(std::vector<OpDef>& ops);

@@ -1,19 +1,13 @@
-// Operators that pick or write elements by index tensors, and triangles.
+// Operators that pick elements by index tensors, and triangles.
+#include "op/index.h"
+
 #include <cstring>
-#include <functional>
 
 #include "op/elements.h"
 #include "op/families.h"
 
 namespace qdq {
 namespace {
-
-// Index tensors as s64, negative ones counted from the end.
-int64_t checked_index(const OpDef& op, int64_t index, int64_t size) {
-  QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ",
-            size);
-  return index < 0 ? index + size : index;
-}
 
 MetaValue infer_embedding(const Call<TensorMeta>& call) {
   const TensorMeta &weight = call.tensor(0), &indices = call.tensor(1);
@@ -136,26 +130,51 @@ MetaValue infer_index(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, sizes);
 }
 
-// Copies one element between tensors of one dtype; places in elements from each tensor's first.
+}  // namespace
+
+int64_t checked_index(const OpDef& op, int64_t index, int64_t size) {
+  QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ",
+            size);
+  return index < 0 ? index + size : index;
+}
+
 void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place) {
   const size_t size = size_of(to.dtype());
   std::memcpy(to.raw() + static_cast<size_t>(to_place) * size, from.raw() + static_cast<size_t>(from_place) * size,
               size);
 }
 
-// Calls body(i, copy) for every i below n, where copy(to, place, from, place) copies an element of `bytes` bytes.
-template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
-  const auto each = [&](auto size) {
-    const auto copy = [size](std::byte* to, int64_t to_place, const std::byte* from, int64_t from_place) {
-      std::memcpy(to + static_cast<size_t>(to_place) * size, from + static_cast<size_t>(from_place) * size, size);
-    };
-    for (size_t i = 0; i < n; ++i) body(i, copy);
-  };
-  if (bytes == 4) each(std::integral_constant<size_t, 4>());  // a known size makes no calls
-  else each(bytes);
+MetaValue infer_gather(const Call<TensorMeta>& call) {
+  const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
+  check_index_dtype(call.op(), index.dtype);
+  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ",
+            x.sizes.size(), " dimensions, found shape ", to_string(index.sizes));
+  const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
+  for (size_t a = 0; a < x.sizes.size(); ++a) {
+    const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
+    QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target,
+              " got indices of shape ", to_string(index.sizes), " for a tensor of shape ", to_string(x.sizes));
+  }
+  return tensor_meta(x.dtype, index.sizes);
 }
 
-}  // namespace
+void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body) {
+  const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
+  if (x.dim() == 0) {
+    for (int64_t i = 0; i < index.numel(); ++i) body(0, i);
+    return;
+  }
+  const size_t axis = static_cast<size_t>(wrap_axis(call.integer(1), x.dim()));
+  for (int64_t i = 0; i < index.numel(); ++i) {
+    int64_t offset = 0, rest = i;
+    for (size_t a = index.sizes().size(); a-- > 0; rest /= index.sizes()[a]) {
+      const int64_t at =
+          a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
+      offset += at * x.strides()[a];
+    }
+    body(offset, i);
+  }
+}
 
 PickedElements pick_elements(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
@@ -207,192 +226,13 @@ Value eval_index(const Call<Tensor>& call) {
                 [&](size_t i, auto copy) { copy(out.raw(), static_cast<int64_t>(i), x.raw(), offsets[i]); });
   return out;
 }
-// index_put: values broadcast to the shape that index would give. Later writes win; with accumulate they add up in
-// order.
-Value eval_index_put_(const Call<Tensor>& call) {
-  const Tensor& x = call.tensor(0);
-  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()),
-            " values, found ", to_string(call.tensor(2).dtype()));
-  const auto [sizes, offsets] = pick_elements(call);
-  const Tensor values = call.tensor(2).expand(sizes).clone();
-  if (!call.boolean(3)) {
-    copy_elements(offsets.size(), size_of(x.dtype()),
-                  [&](size_t i, auto copy) { copy(x.raw(), offsets[i], values.raw(), static_cast<int64_t>(i)); });
-    return x;
-  }
-  const auto sum = [](auto a, auto b) { return add_wrapping(a, b); };
-  for (size_t i = 0; i < offsets.size(); ++i) {
-    const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]),
-                 value = values.as_strided({}, {}, static_cast<int64_t>(i));
-    place.copy_from(run_loops(place, value, x.dtype(), x.dtype(), &sum, kWideLoops<decltype(sum)>));
-  }
-  return x;
-}
-// The functional form of an operator that writes to its first argument.
-template <Eval F> Value on_copy(const Call<Tensor>& call) {
-  std::vector<Value> args{call.tensor(0).clone()};
-  for (size_t i = 1; i < call.size(); ++i) args.push_back(call[i]);
-  return F(Call<Tensor>(call.op(), std::move(args)));
-}
-
-// gather: out[i][j] = x[index[i][j]][j] along axis 0, and so on.
-MetaValue infer_gather(const Call<TensorMeta>& call) {
-  const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
-  check_index_dtype(call.op(), index.dtype);
-  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ",
-            x.sizes.size(), " dimensions, found shape ", to_string(index.sizes));
-  const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
-  for (size_t a = 0; a < x.sizes.size(); ++a) {
-    const std::optional<int64_t> wanted = index.sizes[a].constant(), size = x.sizes[a].constant();
-    QDQ_CHECK(a == axis || !wanted || !size || *wanted <= *size, kInvalidArgument, call.op().target,
-              " got indices of shape ", to_string(index.sizes), " for a tensor of shape ", to_string(x.sizes));
-  }
-  return tensor_meta(x.dtype, index.sizes);
-}
-// Calls body(offset in x, index position) for each element of the index tensor; x is self or has its shape.
-void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body) {
-  const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
-  if (x.dim() == 0) {
-    for (int64_t i = 0; i < index.numel(); ++i) body(0, i);
-    return;
-  }
-  const size_t axis = static_cast<size_t>(wrap_axis(call.integer(1), x.dim()));
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    int64_t offset = 0, rest = i;
-    for (size_t a = index.sizes().size(); a-- > 0; rest /= index.sizes()[a]) {
-      const int64_t at =
-          a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
-      offset += at * x.strides()[a];
-    }
-    body(offset, i);
-  }
-}
 Value eval_gather(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
   for_each_indexed(call, x, [&](int64_t offset, int64_t i) { copy_element(out, i, x, offset); });
   return out;
 }
-MetaValue infer_scatter(const Call<TensorMeta>& call) {
-  infer_gather(call);
-  return infer_like_self(call);
-}
-// Values for every index, in the order of the indices.
-Tensor scattered_values(const Call<Tensor>& call, DType dtype) {
-  // Values as many as indices; a tensor's are its leading corner.
-  Tensor values = operand(call, 3).to(dtype);
-  const Shape& sizes = call.tensor(2).sizes();
-  if (call[3].is<Tensor>()) {
-    for (size_t a = 0; a < sizes.size(); ++a) {
-      QDQ_CHECK(values.sizes().size() == sizes.size() && values.sizes()[a] >= sizes[a], kInvalidArgument,
-                call.op().target, " got values of shape ", to_string(values.sizes()), " for indices of shape ",
-                to_string(sizes));
-      values = values.slice(static_cast<int64_t>(a), 0, sizes[a]);
-    }
-  }
-  return values.expand(sizes).contiguous();
-}
-Value eval_scatter(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor out = call.tensor(0).clone(), values = scattered_values(call, out.dtype());
-  for_each_indexed(call, out, [&](int64_t offset, int64_t i) { copy_element(out, offset, values, i); });
-  return out;
-}
-
-// How several values at one place become one.
-enum class Combine { kSum, kProduct, kMean, kLargest, kSmallest };
-Combine combine_of(const OpDef& op, const std::string& name) {
-  if (name == "sum" || name == "add") return Combine::kSum;
-  if (name == "prod" || name == "multiply") return Combine::kProduct;
-  if (name == "mean") return Combine::kMean;
-  if (name == "amax") return Combine::kLargest;
-  QDQ_CHECK(name == "amin", kInvalidArgument, op.target, " knows no reduction '", name, "'");
-  return Combine::kSmallest;
-}
-template <class C> C combined(Combine combine, C a, C b) {
-  switch (combine) {
-    case Combine::kProduct: return mul_wrapping(a, b);
-    case Combine::kLargest: return a != a || a > b ? a : b;
-    case Combine::kSmallest: return a != a || a < b ? a : b;
-    default: return add_wrapping(a, b);
-  }
-}
-// self with the values combined into it in their order, in double or 64 bits, rounded once. Without include_self what
-// stood at a place that is written does not count.
-Tensor combine_at(const Call<Tensor>& call, const Tensor& values, Combine combine, bool include_self) {
-  const Tensor& self = call.tensor(0);
-  return visit_wide(self.dtype(), [&](auto type) {
-    using C = typename decltype(type)::type;
-    const Tensor out = self.to(DTypeOf<C>::value).clone();
-    C* sums = out.data<C>();
-    const C* from = values.data<C>();
-    std::vector<int64_t> counts(static_cast<size_t>(out.numel()), 0);
-    for_each_indexed(call, out, [&](int64_t offset, int64_t i) {
-      const bool first = counts[static_cast<size_t>(offset)]++ == 0 && !include_self;
-      sums[offset] = first ? from[i] : combined(combine, sums[offset], from[i]);
-    });
-    for (size_t at = 0; combine == Combine::kMean && at < counts.size(); ++at) {
-      const int64_t count = counts[at] + (include_self ? 1 : 0);
-      if (counts[at] == 0 || count == 1) continue;
-      C& sum = sums[at];
-      if constexpr (std::is_integral_v<C>) sum = sum / count - (sum % count != 0 && sum < 0);
-      else sum /= static_cast<C>(count);
-    }
-    return out.to(self.dtype());
-  });
-}
-Value eval_scatter_reduce(const Call<Tensor>& call) {
-  infer_call(call);
-  const std::optional<size_t> reduce = place_of(call, "reduce"), include_self = place_of(call, "include_self");
-  const Combine combine = reduce ? combine_of(call.op(), call.string(*reduce)) : Combine::kSum;
-  const Tensor& self = call.tensor(0);
-  const Tensor values = scattered_values(call, self.dtype()).to(wide_dtype(self.dtype())).contiguous();
-  return combine_at(call, values, combine, !include_self || call.boolean(*include_self));
-}
-
-// index_add and its kin: slice i of the source, for index i of the axis.
-MetaValue infer_index_slices(const Call<TensorMeta>& call) {
-  const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
-  check_index_dtype(call.op(), index.dtype);
-  const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
-  QDQ_CHECK(index.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants a list of indices, found shape ",
-            to_string(index.sizes));
-  if (place_of(call, "source")) {
-    const TensorMeta& source = call.tensor(3);
-    bool fits = source.sizes.size() == x.sizes.size() && source.dtype == x.dtype;
-    for (size_t a = 0; fits && a < x.sizes.size(); ++a)
-      fits = may_be_equal(source.sizes[a], a == axis ? numel_of(index.sizes) : x.sizes[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " got ", to_string(source.dtype), " ", to_string(source.sizes),
-              " for ", numel_of(index.sizes).to_string(), " indices of ", to_string(x.dtype), " ", to_string(x.sizes));
-  }
-  return infer_like_self(call);
-}
-// The index list spread over the shape of the source, as scatter wants it: [[i0, i0], [i1, i1]].
-Tensor spread_index(const Call<Tensor>& call, const Shape& sizes) {
-  Shape shape(sizes.size(), 1);
-  if (!shape.empty()) shape[axis_of(call, 1, shape.size())] = call.tensor(2).numel();
-  return call.tensor(2).reshape(shape).expand(sizes);
-}
-Value eval_index_slices(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor& self = call.tensor(0);
-  Shape sizes = self.sizes();
-  if (!sizes.empty()) sizes[axis_of(call, 1, sizes.size())] = call.tensor(2).numel();
-  const Tensor values = operand(call, 3);
-  QDQ_CHECK(place_of(call, "source") || values.dim() == 0, kInvalidArgument, call.op().target,
-            " wants one value, found shape ", to_string(values.sizes()));
-  const std::string_view name = call.op().schema.name;
-  const Value index = spread_index(call, sizes);
-  if (name == "index_add") {
-    const Value scaled = run_op<Tensor>("mul.Tensor", {values, call[4]});
-    return run_op<Tensor>("scatter_add", {self, call[1], index, scaled});
-  }
-  if (name == "index_reduce")
-    return run_op<Tensor>("scatter_reduce.two", {self, call[1], index, values, call[4], call[5]});
-  return run_op<Tensor>("scatter.src", {self, call[1], index, values.to(self.dtype()).expand(sizes)});
-}
-
-// put and take see the tensor as one row.
+// take sees the tensor as one row.
 MetaValue infer_take(const Call<TensorMeta>& call) {
   check_index_dtype(call.op(), call.tensor(1).dtype);
   return tensor_meta(call.tensor(0).dtype, call.tensor(1).sizes);
@@ -403,22 +243,6 @@ Value eval_take(const Call<Tensor>& call) {
   const Value row =
       run_op<Tensor>("index_select", {x.reshape({x.numel()}), 0, call.tensor(1).reshape({call.tensor(1).numel()})});
   return row.get_if<Tensor>()->reshape(call.tensor(1).sizes());
-}
-MetaValue infer_put(const Call<TensorMeta>& call) {
-  check_index_dtype(call.op(), call.tensor(1).dtype);
-  QDQ_CHECK(call.tensor(0).dtype == call.tensor(2).dtype &&
-                may_be_equal(numel_of(call.tensor(1).sizes), numel_of(call.tensor(2).sizes)),
-            kInvalidArgument, call.op().target, " got ", to_string(call.tensor(2).dtype), " ",
-            to_string(call.tensor(2).sizes), " for indices of shape ", to_string(call.tensor(1).sizes));
-  return infer_like_self(call);
-}
-Value eval_put(const Call<Tensor>& call) {
-  infer_call(call);
-  const Tensor &x = call.tensor(0), &index = call.tensor(1), &source = call.tensor(2);
-  const Value row =
-      run_op<Tensor>(call.boolean(3) ? "scatter_add" : "scatter.src",
-                     {x.reshape({x.numel()}), 0, index.reshape({index.numel()}), source.reshape({source.numel()})});
-  return row.get_if<Tensor>()->reshape(x.sizes());
 }
 // gather with broadcasting beside the axis; without an axis of the rows that both are.
 template <class T> BasicValue<T> take_along_dim(const Call<T>& call) {
@@ -446,22 +270,6 @@ template <class T> BasicValue<T> take_along_dim(const Call<T>& call) {
   };
   return run_op<T>("gather", {expanded(call[0], x), call[2], expanded(call[1], index)});
 }
-
-// A copy of self with a part of it overwritten; the part is what the view operator of that name shows.
-template <const std::string_view& view> Value eval_part_scatter(const Call<Tensor>& call) {
-  const Tensor out = call.tensor(0).clone();
-  std::vector<Value> args{out};
-  for (size_t i = 2; i < call.size(); ++i) args.push_back(call[i]);
-  const OpDef& op = *find_op(view);
-  const Tensor part = *op.eval(Call<Tensor>(op, std::move(args))).get_if<Tensor>();
-  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ",
-            to_string(part.sizes()), ", found ", to_string(call.tensor(1).sizes()));
-  part.copy_from(call.tensor(1));
-  return out;
-}
-constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor", kSelect = "torch.ops.aten.select.int",
-                           kDiagonal = "torch.ops.aten.diagonal.default",
-                           kAsStrided = "torch.ops.aten.as_strided.default";
 
 // Elements above (tril) or below (triu) the diagonal become 0.
 MetaValue infer_triangle(const Call<TensorMeta>& call) {
@@ -527,59 +335,13 @@ Value eval_one_hot(const Call<Tensor>& call) {
   return out;
 }
 
-auto index_adder_to(std::vector<OpDef>& ops) {
-  return [&ops](const char* line, Infer infer, Eval eval, const Roles& roles = {}) {
-    ops.push_back(define(line, infer, eval, roles));
-    if (roles.shares_qparams) ops.back().family = Family::kIndex, ops.back().keeps_numbers = true;
-  };
-}
-
-// Those that write to some places of a copy.
-void add_writing_ops(std::vector<OpDef>& ops) {
-  const auto add = index_adder_to(ops);
-  add("aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-      infer_like_self, on_copy<eval_index_put_>);
-  add("aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
-      infer_like_self, eval_index_put_);
-  add("aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter, eval_scatter);
-  add("aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_scatter, eval_scatter);
-  add("aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", infer_scatter,
-      eval_scatter_reduce);
-  add("aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
-      infer_scatter, eval_scatter_reduce);
-  add("aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", infer_scatter,
-      eval_scatter_reduce);
-  add("aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
-      "include_self=True) -> Tensor",
-      infer_scatter, eval_scatter_reduce);
-  add("aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-      infer_index_slices, eval_index_slices);
-  add("aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", infer_index_slices,
-      eval_index_slices);
-  add("aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> "
-      "Tensor",
-      infer_index_slices, eval_index_slices);
-  add("aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", infer_index_slices,
-      eval_index_slices);
-  add("aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", infer_index_slices,
-      eval_index_slices);
-  add("aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
-      "Tensor",
-      infer_like_self, eval_part_scatter<kSlice>);
-  add("aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", infer_like_self,
-      eval_part_scatter<kSelect>);
-  add("aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-      infer_like_self, eval_part_scatter<kDiagonal>);
-  add("aten::as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
-      "-> Tensor",
-      infer_like_self, eval_part_scatter<kAsStrided>);
-}
-
 }  // namespace
 
 void add_index_ops(std::vector<OpDef>& ops) {
-  const auto add = index_adder_to(ops);
-  const Roles sharing{.activation = 0, .shares_qparams = true};
+  const auto add = [&](const char* line, Infer infer, Eval eval, const Roles& roles = {}) {
+    ops.push_back(define(line, infer, eval, roles));
+    if (roles.shares_qparams) ops.back().family = Family::kIndex, ops.back().keeps_numbers = true;
+  };
   add("aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
       "sparse=False) -> Tensor",
       infer_embedding, eval_embedding, Roles{.weight = 0});
@@ -587,23 +349,19 @@ void add_index_ops(std::vector<OpDef>& ops) {
   ops.back().keeps_numbers = true;
   add("aten::one_hot(Tensor self, int num_classes=-1) -> Tensor", infer_one_hot, eval_one_hot);
   add("aten::index_select(Tensor self, int dim, Tensor index) -> Tensor", infer_index_select, eval_index_select,
-      sharing);
-  add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
+      kSharesQparams);
+  add("aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, kSharesQparams);
   add("aten::gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", infer_gather,
-      eval_gather, sharing);
-  add("aten::take(Tensor self, Tensor index) -> Tensor", infer_take, eval_take, sharing);
+      eval_gather, kSharesQparams);
+  add("aten::take(Tensor self, Tensor index) -> Tensor", infer_take, eval_take, kSharesQparams);
   add("aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", take_along_dim<TensorMeta>,
-      take_along_dim<Tensor>, sharing);
-  add("aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", infer_put, eval_put);
-  add("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, sharing);
-  add("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-      infer_like_self, on_copy<eval_index_put_>);
+      take_along_dim<Tensor>, kSharesQparams);
+  add("aten::_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", infer_index, eval_index, kSharesQparams);
   add("aten::tril(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<true>);
   add("aten::triu(Tensor self, int diagonal=0) -> Tensor", infer_triangle, eval_triangle<false>);
   add("aten::repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> "
       "Tensor",
-      infer_repeat_interleave, eval_repeat_interleave, sharing);
-  add_writing_ops(ops);
+      infer_repeat_interleave, eval_repeat_interleave, kSharesQparams);
 }
 
 }  // namespace qdq

@@ -399,11 +399,10 @@ void add_unpool_ops(std::vector<OpDef>& ops) {
 }  // namespace
 
 void add_pool_ops(std::vector<OpDef>& ops) {
-  const Roles roles{.activation = 0, .shares_qparams = true};
   const auto add = [&](const char* line, Infer infer, Eval eval) {
     const std::string_view text = line;
     const bool is_max = text.find("max_pool") != std::string_view::npos;
-    ops.push_back(define(line, infer, eval, roles, is_max ? Family::kMaxPool : Family::kAveragePool));
+    ops.push_back(define(line, infer, eval, kSharesQparams, is_max ? Family::kMaxPool : Family::kAveragePool));
     ops.back().keeps_numbers = is_max;
     ops.back().spatial_axes = text[text.find("pool") + 4] - '0';
   };

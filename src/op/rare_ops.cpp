@@ -14,8 +14,10 @@ void add_rare_ops(std::vector<OpDef>& ops) {
   add_onnx_attention_ops(ops);
   add_onnx_recurrent_ops(ops);
   add_onnx_sequence_ops(ops);
+  add_rearranging_ops(ops);
   add_sample_ops(ops);
   add_search_ops(ops);
+  add_square_matrix_ops(ops);
   add_string_ops(ops);
   add_torchvision_ops(ops);
   add_complex_forms(ops);

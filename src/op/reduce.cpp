@@ -472,15 +472,14 @@ Value eval_argsort(const Call<Tensor>& call) { return eval_sort(call).get_if<Val
 // NOLINTNEXTLINE(readability-function-size): a table
 void add_reduce_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0};
-  const Roles sharing{.activation = 0, .shares_qparams = true};
   Family family = Family::kMean;  // of the entries that follow
   const auto add = [&](const char* line, Infer infer, Eval eval, const Roles& r) {
     ops.push_back(define(line, infer, eval, r, family));
     ops.back().keeps_numbers = r.shares_qparams && family != Family::kMean;
   };
-  add("aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, sharing);
+  add("aten::mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_mean, eval_sum<MeanOf>, kSharesQparams);
   add("aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_mean,
-      eval_sum<MeanOf>, sharing);
+      eval_sum<MeanOf>, kSharesQparams);
   family = Family::kReduction;
   add("aten::sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", infer_sum, eval_sum<SumOf>, roles);
   add("aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -489,11 +488,11 @@ void add_reduce_ops(std::vector<OpDef>& ops) {
   add("aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor", infer_sum,
       eval_sum<ProductOf>, roles);
   add("aten::amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<true>,
-      sharing);
+      kSharesQparams);
   add("aten::amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", infer_extreme, eval_extreme<false>,
-      sharing);
-  add("aten::max(Tensor self) -> Tensor", infer_extreme, eval_extreme<true>, sharing);
-  add("aten::min(Tensor self) -> Tensor", infer_extreme, eval_extreme<false>, sharing);
+      kSharesQparams);
+  add("aten::max(Tensor self) -> Tensor", infer_extreme, eval_extreme<true>, kSharesQparams);
+  add("aten::min(Tensor self) -> Tensor", infer_extreme, eval_extreme<false>, kSharesQparams);
   add("aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim,
       eval_extreme_dim<true>, roles);
   add("aten::min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", infer_extreme_dim,

@@ -346,26 +346,25 @@ auto resize_adder_to(std::vector<OpDef>& ops, Family family) {
 
 void add_pads(std::vector<OpDef>& ops) {
   const auto add = resize_adder_to(ops, Family::kPad);
-  const Roles sharing{.activation = 0, .shares_qparams = true};
   const Roles roles{.activation = 0};
   add("aten::pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", infer_pad, eval_pad,
       roles);
   add("aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", infer_constant_pad,
       eval_constant_pad, roles);
   add("aten::reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReflect>,
-      eval_border_pad<Border::kReflect>, sharing);
+      eval_border_pad<Border::kReflect>, kSharesQparams);
   add("aten::reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReflect>,
-      eval_border_pad<Border::kReflect>, sharing);
+      eval_border_pad<Border::kReflect>, kSharesQparams);
   add("aten::replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
-      eval_border_pad<Border::kReplicate>, sharing);
+      eval_border_pad<Border::kReplicate>, kSharesQparams);
   add("aten::replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
-      eval_border_pad<Border::kReplicate>, sharing);
+      eval_border_pad<Border::kReplicate>, kSharesQparams);
   add("aten::reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor", infer_border_pad<Border::kReflect>,
-      eval_border_pad<Border::kReflect>, sharing);
+      eval_border_pad<Border::kReflect>, kSharesQparams);
   add("aten::replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor", infer_border_pad<Border::kReplicate>,
-      eval_border_pad<Border::kReplicate>, sharing);
+      eval_border_pad<Border::kReplicate>, kSharesQparams);
   add("aten::_pad_circular(Tensor self, SymInt[] pad) -> Tensor", infer_border_pad<Border::kCircular>,
-      eval_border_pad<Border::kCircular>, sharing);
+      eval_border_pad<Border::kCircular>, kSharesQparams);
 }
 
 }  // namespace
@@ -373,24 +372,23 @@ void add_pads(std::vector<OpDef>& ops) {
 void add_resize_ops(std::vector<OpDef>& ops) {
   add_pads(ops);
   const auto add = resize_adder_to(ops, Family::kResize);
-  const Roles sharing{.activation = 0, .shares_qparams = true};
   const std::string vec = ".vec(Tensor input, SymInt[]? output_size, ", factors = "float[]? scale_factors) -> Tensor";
   const auto add_1d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
-    add("aten::" + name + vec + align + factors, infer, eval, sharing);
+    add("aten::" + name + vec + align + factors, infer, eval, kSharesQparams);
     add("aten::" + name + "(Tensor self, SymInt[1] output_size, " + align + "float? scales=None) -> Tensor", infer,
-        eval, sharing);
+        eval, kSharesQparams);
   };
   const auto add_2d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
-    add("aten::" + name + vec + align + factors, infer, eval, sharing);
+    add("aten::" + name + vec + align + factors, infer, eval, kSharesQparams);
     add("aten::" + name + "(Tensor self, SymInt[2] output_size, " + align +
             "float? scales_h=None, float? scales_w=None) -> Tensor",
-        infer, eval, sharing);
+        infer, eval, kSharesQparams);
   };
   const auto add_3d = [&](const std::string& name, const std::string& align, Infer infer, Eval eval) {
-    add("aten::" + name + vec + align + factors, infer, eval, sharing);
+    add("aten::" + name + vec + align + factors, infer, eval, kSharesQparams);
     add("aten::" + name + "(Tensor self, SymInt[3] output_size, " + align +
             "float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-        infer, eval, sharing);
+        infer, eval, kSharesQparams);
   };
   const std::string align = "bool align_corners, ";
   add_1d("_upsample_nearest_exact1d", "", infer_upsample<Kernel::kNearestExact, 1>,
@@ -411,13 +409,13 @@ void add_resize_ops(std::vector<OpDef>& ops) {
   add_2d("upsample_bilinear2d", align, infer_upsample<Kernel::kLinear, 2>, eval_upsample<Kernel::kLinear, 2>);
   add_2d("upsample_bicubic2d", align, infer_upsample<Kernel::kCubic, 2>, eval_upsample<Kernel::kCubic, 2>);
   add("aten::channel_shuffle(Tensor self, SymInt groups) -> Tensor", infer_channel_shuffle, eval_channel_shuffle,
-      sharing);
+      kSharesQparams);
   add("aten::native_channel_shuffle(Tensor self, SymInt groups) -> Tensor", infer_channel_shuffle, eval_channel_shuffle,
-      sharing);
+      kSharesQparams);
   add("aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", infer_pixel_shuffle<false>,
-      eval_pixel_shuffle<false>, sharing);
+      eval_pixel_shuffle<false>, kSharesQparams);
   add("aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", infer_pixel_shuffle<true>,
-      eval_pixel_shuffle<true>, sharing);
+      eval_pixel_shuffle<true>, kSharesQparams);
 }
 
 }  // namespace qdq

@@ -1,0 +1,42 @@
+// What operators that pick elements by index tensors (index.cpp) and those that write to them (scatter.cpp) share.
+#pragma once
+
+#include <cstring>
+#include <functional>
+
+#include "op/op.h"
+
+namespace qdq {
+
+// An index counted from the front. Throws Error{kInvalidArgument} for one outside of the axis.
+int64_t checked_index(const OpDef& op, int64_t index, int64_t size);
+
+// Where the elements are that a call of aten.index or aten.index_put picks: in C order of the result that index gives,
+// counted from the first element of the tensor that is indexed. Throws Error{kInvalidArgument} for an index outside.
+struct PickedElements {
+  Shape sizes;  // of that result
+  std::vector<int64_t> offsets;
+};
+PickedElements pick_elements(const Call<Tensor>& call);
+
+// Copies one element between tensors of one dtype; places in elements from each tensor's first.
+void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place);
+
+// Calls body(i, copy) for every i below n, where copy(to, place, from, place) copies an element of `bytes` bytes.
+template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
+  const auto each = [&](auto size) {
+    const auto copy = [size](std::byte* to, int64_t to_place, const std::byte* from, int64_t from_place) {
+      std::memcpy(to + static_cast<size_t>(to_place) * size, from + static_cast<size_t>(from_place) * size, size);
+    };
+    for (size_t i = 0; i < n; ++i) body(i, copy);
+  };
+  if (bytes == 4) each(std::integral_constant<size_t, 4>());  // a known size makes no calls
+  else each(bytes);
+}
+
+// gather: out[i][j] = x[index[i][j]][j] along axis 0, and so on. The result has the shape of the indices.
+MetaValue infer_gather(const Call<TensorMeta>& call);
+// Calls body(offset in x, index position) for each element of the index tensor; x is self or has its shape.
+void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body);
+
+}  // namespace qdq
