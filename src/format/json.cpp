@@ -252,6 +252,10 @@ Json JsonPart::value() const {
   return nullptr;
 }
 
+void append_field(Json& object, std::string key, Json value) {
+  object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value));
+}
+
 Json json_object(std::initializer_list<JsonField> fields) {
   Json out = Json::object();
   auto& members = out.get_ref<Json::object_t&>();

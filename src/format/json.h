@@ -78,6 +78,8 @@ struct JsonField {
 // An object of these fields, in their order; no key may come twice. Json's own lists {{"key", value}, ...} make the
 // same, and ten times the code in every caller.
 Json json_object(std::initializer_list<JsonField> fields);
+// Adds a field that the object does not have; Json's own way looks through all of them first.
+void append_field(Json& object, std::string key, Json value);
 
 // The value of a JSON text. The bare words NaN, Infinity and -Infinity, which Python writes, are read as numbers.
 // `what` names the text in errors: "recipe.json". Throws Error{kBadFile} with line and column if the text is not JSON,
