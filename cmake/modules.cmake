@@ -15,8 +15,9 @@ function(qdq_bindings target libraries)
 endfunction()
 qdq_bindings(qdq_run_bindings "${run_library}" bindings/run.cpp)
 qdq_bindings(qdq_run_ops "${run_library}" bindings/run_ops.cpp)
-set(quantize ${CMAKE_CURRENT_SOURCE_DIR}/bindings/quantize.cpp ${CMAKE_CURRENT_SOURCE_DIR}/bindings/train.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/bindings/recover.cpp ${CMAKE_CURRENT_SOURCE_DIR}/bindings/state.cpp)
+set(quantize bindings/quantize.cpp bindings/javascript_quantizer.cpp bindings/train.cpp bindings/recover.cpp
+  bindings/state.cpp)
+list(TRANSFORM quantize PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
 if(QDQ_UNITY)
   qdq_join(quantize bindings ${quantize})
 endif()
