@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "op/facts.h"
 #include "recipe/recipe_schema.h"
 
 namespace qdq {
@@ -27,7 +28,7 @@ Json names_in(const Program& program) {
   std::vector<std::string> modules, classes, operators;
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction) continue;
-    if (const std::string target(node->target()); target.starts_with("torch.ops.aten."))
+    if (const std::string target(node->target()); space_of(target) == "aten")
       add_once(operators, target.substr(0, target.rfind('.')));
     const std::optional<std::string> path = node->meta.module_path();
     if (!path || path->empty()) continue;

@@ -12,6 +12,7 @@
 
 namespace qdq {
 
+// The one activation with a weight, which no kernel::Activation stands for.
 inline constexpr std::string_view kPrelu = "torch.ops.aten.prelu.default";
 
 // Why nothing of a graph can go into a plan (it calls modules, or writes to a value that others may read); empty:

@@ -12,8 +12,8 @@
 namespace qdq {
 namespace {
 
-constexpr std::string_view kSliced = "torch.ops.aten.slice.Tensor", kNegated = "torch.ops.aten.neg.default",
-                           kExpanded = "torch.ops.aten.expand.default",
+// What exporters spell these two by, call by call.
+constexpr std::string_view kNegated = "torch.ops.aten.neg.default", kExpanded = "torch.ops.aten.expand.default",
                            kRepeated = "torch.ops.aten.repeat_interleave.self_int",
                            kContiguous = "torch.ops.aten.contiguous.default", kWhere = "torch.ops.aten.where.Scalar";
 
@@ -29,7 +29,7 @@ const SymShape* sizes_of(const Node* node) {
 
 // Whether it is x[..., begin:end] for an axis of `width` elements, the last of four.
 bool is_half(const Node* slice, const Node* x, int64_t begin, int64_t end, int64_t width) {
-  if (slice == nullptr || !slice->is(kSliced) || slice->arg(0).node() != x) return false;
+  if (slice == nullptr || !slice->is(op::kSlice) || slice->arg(0).node() != x) return false;
   const int64_t axis = slice->arg(1).integer().value_or(0), last = slice->arg(3).integer().value_or(width);
   return (axis == -1 || axis == 3) && slice->arg(2).integer().value_or(0) == begin &&
          (last == end || (end == width && last > width)) && slice->arg(4).integer().value_or(1) == 1;

@@ -10,6 +10,7 @@
 namespace qdq {
 namespace {
 
+// max(x, slope x) and the like are written with these.
 constexpr std::string_view kLarger = "torch.ops.aten.maximum.default", kLeakyRelu = "torch.ops.aten.leaky_relu.default",
                            kClampMin = "torch.ops.aten.clamp_min.default";
 

@@ -9,6 +9,7 @@
 namespace qdq {
 namespace {
 
+// How exporters spell 1 / sqrt(x) and x squared.
 constexpr std::string_view kPower = "torch.ops.aten.pow.Tensor_Scalar", kRoot = "torch.ops.aten.sqrt.default",
                            kInverseRoot = "torch.ops.aten.rsqrt.default",
                            kInverse = "torch.ops.aten.reciprocal.default";

@@ -13,8 +13,8 @@
 namespace qdq {
 namespace {
 
-constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor",
-                           kSliceScatter = "torch.ops.aten.slice_scatter.default",
+// A write is turned into these calls, or they into a write.
+constexpr std::string_view kSliceScatter = "torch.ops.aten.slice_scatter.default",
                            kSelectScatter = "torch.ops.aten.select_scatter.default",
                            kCopyTo = "torch.ops.aten.copy_.default", kCopied = "torch.ops.aten.copy.default";
 
@@ -75,7 +75,7 @@ bool can_be_functional(const Write& write) {
   for (size_t i = 1; i < op.schema.arguments.size(); ++i)
     if (op.schema.arguments[i].is_mutated) return false;
   if (write.part == nullptr) return write.node->is(kCopyTo) || op.functional != nullptr;
-  return write.node->is(kCopyTo) && (write.part->is(kSlice) || write.part->is(op::kSelect)) &&
+  return write.node->is(kCopyTo) && (write.part->is(op::kSlice) || write.part->is(op::kSelect)) &&
          write.part->arg(0).node()->op() == Node::Op::kGetAttr && write.node->users().empty();
 }
 
@@ -110,7 +110,7 @@ Node* functional_form(Graph& graph, const Write& write, Node* old) {
   } else {
     std::vector<Argument> scattered{old, node.arg(1)};
     for (size_t i = 1; i < write.part->args().size(); ++i) scattered.push_back(write.part->arg(i));
-    made = graph.call(std::string(write.part->is(kSlice) ? kSliceScatter : kSelectScatter), std::move(scattered));
+    made = graph.call(std::string(write.part->is(op::kSlice) ? kSliceScatter : kSelectScatter), std::move(scattered));
   }
   made->meta = node.meta;
   made->meta.val = old->meta.val;
@@ -118,7 +118,7 @@ Node* functional_form(Graph& graph, const Write& write, Node* old) {
 }
 
 bool is_whole_slice(const Node& node) {
-  if (!node.is(kSlice) || !node.kwargs().empty()) return false;
+  if (!node.is(op::kSlice) || !node.kwargs().empty()) return false;
   const std::optional<int64_t> start = node.arg(2).is_none() ? 0 : node.arg(2).integer();
   const std::optional<int64_t> end = node.arg(3).is_none() ? INT64_MAX : node.arg(3).integer();
   const std::optional<int64_t> step = node.arg(4).is_none() ? 1 : node.arg(4).integer();
@@ -141,7 +141,7 @@ bool write_into(Program& program, Node& node, Node& buffer) {
     const auto point = program.graph->insert_before(&node);
     std::vector<Argument> part{&buffer};
     for (size_t i = 2; i < node.args().size(); ++i) part.push_back(node.arg(i));
-    Node* slice = program.graph->call(std::string(kSlice), std::move(part));
+    Node* slice = program.graph->call(std::string(op::kSlice), std::move(part));
     program.graph->call(std::string(kCopyTo), {slice, node.arg(1)});
     node.replace_all_uses_with(&buffer);
     program.graph->erase(&node);

@@ -15,6 +15,7 @@
 namespace qdq {
 namespace {
 
+// Of the family those that pool a signal.
 constexpr std::string_view kMaxPool1d = "torch.ops.aten.max_pool1d.default",
                            kAvgPool1d = "torch.ops.aten.avg_pool1d.default";
 
@@ -225,7 +226,7 @@ class SignalsAsImages {
       set_default(is_max ? 5 : 4, false);
       set_default(5, is_max ? false : true);
       node.set_args(std::move(args));
-      node.set_target(is_max ? "torch.ops.aten.max_pool2d.default" : "torch.ops.aten.avg_pool2d.default");
+      node.set_target(std::string(is_max ? op::kMaxPool2d : op::kAvgPool2d));
     } else if (node.is(op::kCat)) {
       const int64_t axis = wrap_axis(node.arg(1).integer().value_or(0), 3);
       node.set_arg(1, axis == 2 ? 3 : axis);

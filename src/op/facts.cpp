@@ -80,6 +80,11 @@ std::string_view base_name(std::string_view target) {
   return name.size() == target.size() ? name.substr(name.rfind('.') + 1) : name.substr(0, name.find('.'));
 }
 
+std::string_view space_of(std::string_view target) {
+  const std::string_view name = short_name(target);
+  return name.size() == target.size() ? std::string_view() : name.substr(0, name.find('.'));
+}
+
 const OpDef& plain_form(const OpDef& op) {
   const OpDef& form = op.functional != nullptr ? *op.functional : op;
   const std::string_view name = base_name(form.target), first = first_name(name);

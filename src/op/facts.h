@@ -41,5 +41,7 @@ std::string_view short_name(std::string_view target);
 std::string_view local_name(std::string_view target);
 // And without the overload: "relu_", "getitem".
 std::string_view base_name(std::string_view target);
+// "torch.ops.aten.relu_.default" -> "aten"; empty for targets without a namespace ("operator.getitem").
+std::string_view space_of(std::string_view target);
 
 }  // namespace qdq

@@ -9,7 +9,9 @@
 
 namespace qdq::op {
 
-// "relu.default" -> "torch.ops.aten.relu.default", for tables that are keyed by local names (op/facts.h).
+// The target of an operator by its short or its local name (op/facts.h): "aten.relu.default" and "relu.default" are
+// both "torch.ops.aten.relu.default".
+inline std::string target(std::string_view short_name) { return concat("torch.ops.", short_name); }
 inline std::string aten(std::string_view local_name) { return concat("torch.ops.aten.", local_name); }
 
 inline constexpr std::string_view kConv1d = "torch.ops.aten.conv1d.default";
@@ -58,6 +60,7 @@ inline constexpr std::string_view kPermute = "torch.ops.aten.permute.default";
 inline constexpr std::string_view kPermuteCopy = "torch.ops.aten.permute_copy.default";
 inline constexpr std::string_view kTranspose = "torch.ops.aten.transpose.int";
 inline constexpr std::string_view kSelect = "torch.ops.aten.select.int";
+inline constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor";
 inline constexpr std::string_view kSliceCopy = "torch.ops.aten.slice_copy.Tensor";
 inline constexpr std::string_view kSplit = "torch.ops.aten.split.Tensor";
 inline constexpr std::string_view kUnbind = "torch.ops.aten.unbind.int";

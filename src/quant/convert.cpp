@@ -17,7 +17,7 @@ namespace qdq {
 
 namespace {
 
-std::string decomposed(std::string_view name) { return concat("torch.ops.quantized_decomposed.", name); }
+std::string decomposed(std::string_view name) { return op::target(concat("quantized_decomposed.", name)); }
 
 ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
   ValueMeta out = like;

@@ -163,7 +163,7 @@ class Equalizer {
     const auto point = graph_.insert_before(part.observer);
     Node* scale = graph_.get_attr(name);
     scale->meta.val.value = TensorMeta{DType::kF32, SymShape(sizes.begin(), sizes.end()), {}, false};
-    Node* product = graph_.call("torch.ops.aten.mul.Tensor", {value, scale});
+    Node* product = graph_.call(std::string(op::kMul), {value, scale});
     product->meta.val = value->meta.val;
     product->meta.nn_module_stack = part.layer->meta.nn_module_stack;
     part.observer->replace_input_with(value, product);

@@ -12,7 +12,6 @@
 namespace qdq {
 namespace {
 
-constexpr std::string_view kAten = "torch.ops.aten.";
 // What F.batch_norm has if nobody says otherwise, and so PyTorch's patterns.
 constexpr double kDefaultEps = 1e-5, kDefaultMomentum = 0.1;
 
@@ -45,7 +44,7 @@ class ConvNormBuilder {
   ConvNormBuilder(Graph& graph, Node* before) : graph_(graph), point_(graph.insert_before(before)) {}
 
   Node* call(std::string_view op, std::vector<Argument> args, const ValueMeta& val, Node::Kwargs kwargs = {}) {
-    Node* node = graph_.call(concat(kAten, op), std::move(args), std::move(kwargs));
+    Node* node = graph_.call(op::aten(op), std::move(args), std::move(kwargs));
     node->meta.val = val;
     node->meta.nn_module_stack = kRoot;
     return node;

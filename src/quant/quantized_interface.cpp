@@ -10,14 +10,12 @@ namespace qdq {
 
 namespace {
 
-constexpr std::string_view kQuantize = "torch.ops.quantized_decomposed.quantize_per_tensor.default",
-                           kDequantize = "torch.ops.quantized_decomposed.dequantize_per_tensor.default";
-
 void take_input(Graph& graph, Node* input, int64_t index) {
   const std::vector<Node*> users = input->users();
-  QDQ_CHECK(!users.empty() &&
-                std::all_of(users.begin(), users.end(),
-                            [&](const Node* user) { return user->is(kQuantize) && user->args() == users[0]->args(); }),
+  QDQ_CHECK(!users.empty() && std::all_of(users.begin(), users.end(),
+                                          [&](const Node* user) {
+                                            return user->is(op::kQuantize) && user->args() == users[0]->args();
+                                          }),
             kInvalidArgument, "input ", index, " ('", input->name(),
             "') cannot come as integers: it is read in float, or with several scales; wanted an input that is "
             "quantized once");
@@ -48,13 +46,13 @@ void take_quantized_interface(Program& program, const QuantizedInterface& interf
     QDQ_CHECK(index >= 0 && static_cast<size_t>(index) < values.size(), kInvalidArgument, "there is no output ", index,
               " to go as integers; the program has ", values.size());
     wanted[static_cast<size_t>(index)] = true;
-    QDQ_CHECK(values[static_cast<size_t>(index)]->is(kDequantize), kInvalidArgument, "output ", index, " ('",
+    QDQ_CHECK(values[static_cast<size_t>(index)]->is(op::kDequantize), kInvalidArgument, "output ", index, " ('",
               values[static_cast<size_t>(index)]->name(),
               "') cannot go as integers: it is not quantized per tensor; leave its index out");
   }
   size_t at = 0;
   output->set_args({output->arg(0).map_nodes(
-      [&](Node* value) { return wanted[at++] && value->is(kDequantize) ? value->arg(0).node() : value; })});
+      [&](Node* value) { return wanted[at++] && value->is(op::kDequantize) ? value->arg(0).node() : value; })});
   eliminate_dead_code(program);
 }
 

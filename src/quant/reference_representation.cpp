@@ -6,6 +6,8 @@
 
 #include "op/match.h"
 #include "op/op.h"
+#include "op/facts.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -23,15 +25,15 @@ class Sketch {
   }
   Node* in(size_t i) const { return inputs_[i]; }
 
-  Node* aten(std::string_view name, std::vector<Operand> args) { return call("torch.ops.aten.", name, {}, args); }
+  Node* aten(std::string_view name, std::vector<Operand> args) { return call(op::aten(name), {}, args); }
   Node* decomposed(std::string_view name, std::vector<Operand> args) {
-    return call("torch.ops.quantized_decomposed.", name, {}, args);
+    return call(op::target(concat("quantized_decomposed.", name)), {}, args);
   }
-  Node* item(Node* tuple, int64_t i) { return call("operator.", "getitem", {}, {tuple, i}); }
+  Node* item(Node* tuple, int64_t i) { return call(std::string(op::kGetItem), {}, {tuple, i}); }
   Node* to(Operand x, DType dtype) { return aten("to.dtype", {x, dtype}); }
   // An operator computed in the wider of its operands' types and truncated to int32.
   Node* as_int32(std::string_view aten_name, std::vector<Operand> args) {
-    return call("torch.ops.higher_order.", "out_dtype", {concat("torch.ops.aten.", aten_name), DType::kS32}, args);
+    return call(std::string(op::kOutDtype), {op::aten(aten_name), DType::kS32}, args);
   }
   Node* clamp(Operand x, Operand low, Operand high) { return aten("clamp.default", {x, low, high}); }
 
@@ -55,11 +57,11 @@ class Sketch {
 
  private:
   // The arguments are `first` and then `args`.
-  Node* call(std::string_view space, std::string_view name, std::vector<Argument> first,
-             const std::vector<Operand>& args) {
+  Node* call(std::string target, std::vector<Argument> first, const std::vector<Operand>& args) {
     for (const Operand& operand : args)
       first.push_back(std::visit([](const auto& value) { return argument_of(value); }, operand));
-    return graph_->call(concat(space, name), std::move(first), {}, std::string(name.substr(0, name.find('.'))));
+    std::string name(base_name(target));
+    return graph_->call(std::move(target), std::move(first), {}, std::move(name));
   }
   static Argument argument_of(std::monostate) { return {}; }
   template <class T> static Argument argument_of(T value) { return value; }

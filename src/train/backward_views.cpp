@@ -1,6 +1,7 @@
 // Gradients of operators that only move elements.
 #include <algorithm>
 
+#include "op/targets.h"
 #include "train/backward.h"
 
 namespace qdq {
@@ -122,7 +123,7 @@ template <size_t source> std::vector<Value> overwriting(const BackwardCall& c) {
 
 // What another operator, which reads where this one adds, makes of the gradient.
 Tensor read_back(std::string_view op, std::vector<Value> args) {
-  const OpDef* def = find_op(concat("torch.ops.aten.", op));
+  const OpDef* def = find_op(op::aten(op));
   return def->eval(Call<Tensor>(*def, std::move(args))).get_if<Tensor>()->to(DType::kF32);
 }
 

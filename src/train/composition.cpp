@@ -1,4 +1,5 @@
 #include "train/composition.h"
+#include "op/targets.h"
 
 #include <algorithm>
 #include <functional>
@@ -49,7 +50,7 @@ Call<Tensor> call_of(const OpDef& op, const std::vector<Value>& values) {
 
 Composition::Term Composition::call(std::string_view op, std::vector<Operand> operands) {
   Part part;
-  part.op = find_op(concat("torch.ops.aten.", op));
+  part.op = find_op(op::aten(op));
   QDQ_CHECK(part.op != nullptr && find_backward(part.op->target) != nullptr, kInternal, "the gradient of ",
             call_.call.op().target, " needs that of ", op, ", which there is not");
   std::vector<Value> values;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/source_partition.h"
+#include "op/facts.h"
 
 namespace qdq {
 
@@ -173,10 +174,8 @@ BackendPattern with_recorded_names(const BackendPattern& pattern) {
 }
 
 std::string function_of_operator(std::string_view target) {
-  constexpr std::string_view kAten = "torch.ops.aten.";
-  if (!target.starts_with(kAten)) return source_name(target);
-  std::string_view name = target.substr(kAten.size());
-  name = name.substr(0, name.find('.'));
+  if (space_of(target) != "aten") return source_name(target);
+  std::string_view name = base_name(target);
   if (name.size() > 1 && name.ends_with('_') && name[0] != '_') name.remove_suffix(1);
   if (name.starts_with("upsample_")) name = "interpolate";
   for (const std::string_view prefix : {"torch._C._nn.", "torch.nn.functional.", "torch.", ""})

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "op/targets.h"
 #include "quant/fx/call_settings.h"
 #include "quant/unmatched_settings.h"
 
@@ -218,7 +219,7 @@ class Builder {
                              (&pattern != &root || call.kind != TracedCall::Kind::kModule || match.calls.empty());
     if (!names_[i].is(pattern.type) && !(may_compute && names_[i].computes(pattern.type))) return false;
     if (is_batch_norm(pattern.type) && !match.calls.empty() &&
-        (call.nodes.size() != 1 || !call.nodes[0]->is("torch.ops.aten.batch_norm.default")))
+        (call.nodes.size() != 1 || !call.nodes[0]->is(op::kBatchNorm)))
       return false;
     match.calls.push_back(i);
     if (&pattern == &root) match.root = i;

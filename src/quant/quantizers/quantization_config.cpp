@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "op/targets.h"
 #include "quant/unmatched_settings.h"
 
 namespace qdq {
@@ -126,7 +127,7 @@ bool is_in_module_type(const Node& node, const std::string& type) {
 
 void convert_scalars_to_attributes(Program& program, Compat compat) {
   for (Node* node : program.graph->nodes()) {
-    if (!node->is("torch.ops.aten.add.Tensor") && !node->is("torch.ops.aten.mul.Tensor")) continue;
+    if (!node->is(op::kAdd) && !node->is(op::kMul)) continue;
     const TensorMeta* result = node->meta.val.tensor();
     if (compat == Compat::kNone && result && !is_floating(result->dtype)) continue;
     for (size_t i = 0; i < node->args().size(); ++i) {

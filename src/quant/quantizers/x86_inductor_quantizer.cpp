@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "op/facts.h"
+#include "op/targets.h"
 #include "quant/quantizers/torch26.h"
 #include "quant/unmatched_settings.h"
 
@@ -137,9 +138,7 @@ X86InductorQuantizer& X86InductorQuantizer::set_operator(const std::string& sour
   const auto known = words_of(kQuantizableByDefault);
   std::string name(operator_of_source(source_name(source)));
   // "torch.ops.aten.linear" and "torch.ops.aten.linear.default"
-  const auto is_meant = [&](std::string_view target) {
-    return concat("torch.ops.", target, ".").starts_with(source + ".");
-  };
+  const auto is_meant = [&](std::string_view target) { return (op::target(target) + ".").starts_with(source + "."); };
   if (is_meant(kMatmul)) name = kMatmul;
   for (const auto& target : known)
     if (is_meant(target)) name = target;
@@ -181,7 +180,7 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
   unmatched_ = unmatched_module_names(program, module_names_);
   std::vector<ConfigSetting> packets;
   for (const ConfigSetting& setting : operator_types_)
-    packets.emplace_back(concat("torch.ops.", setting.first.substr(0, setting.first.rfind('.'))), std::nullopt);
+    packets.emplace_back(op::target(setting.first.substr(0, setting.first.rfind('.'))), std::nullopt);
   for (std::string& warning : unmatched_operators(program, packets)) unmatched_.push_back(std::move(warning));
   if (!global_ && module_names_.empty() && operator_types_.empty())
     unmatched_.push_back(concat(kName, " has no setting, so that everything stays float; set_global is missing"));
@@ -215,7 +214,7 @@ void X86InductorQuantizer::annotate(Program& program, Annotations& annotations) 
       });
     });
   for (const auto& [name, config] : operator_types_)
-    apply(config, concat("the setting for ", name), has(name, "torch.ops." + name));
+    apply(config, concat("the setting for ", name), has(name, op::target(name)));
   if (global_) apply(global_, "the global setting", has(kQuantizableByDefault, "quantizable by default"));
   note_rest(kName, program, annotations, mark, [&](const Node& node) { return why_not_looked_at(node); });
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "op/facts.h"
+#include "op/targets.h"
 #include "quant/observer_map.h"
 #include "quant/quantizers/torch26.h"
 
@@ -139,8 +140,8 @@ XNNPACKQuantizer& XNNPACKQuantizer::set_operator_type(const std::string& operato
     return *this;
   }
   const std::string_view name = operator_of_source(source_name(operator_type));
-  const bool has_overload = operator_type.starts_with("torch.ops.") && std::ranges::count(operator_type, '.') == 4;
-  const std::string target = !name.empty()  ? concat("torch.ops.", name.substr(0, name.rfind('.')))
+  const bool has_overload = !space_of(operator_type).empty() && std::ranges::count(operator_type, '.') == 4;
+  const std::string target = !name.empty()  ? op::target(name.substr(0, name.rfind('.')))
                              : has_overload ? operator_type.substr(0, operator_type.rfind('.'))
                                             : operator_type;
   set_config(operator_types_, target, std::move(config));
