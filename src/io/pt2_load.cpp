@@ -7,6 +7,7 @@
 #include "io/pt2.h"
 #include "io/pt2_archive.h"
 #include "io/pt2_metadata.h"
+#include "op/facts.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -364,10 +365,10 @@ class ProgramReader {
     std::string target = target_place.string();
     // Python's own module is called _operator, everybody calls it operator.
     if (target.starts_with("_operator.")) target.erase(0, 1);
-    const bool has_schema = target.starts_with("torch.ops.");
+    const bool has_schema = !space_of(target).empty();
     const OpDef* op = has_schema ? find_op(target) : nullptr;
     const Place inputs_place = place["inputs"], outputs = place["outputs"];
-    const bool by_name = op && !target.starts_with("torch.ops.higher_order.");
+    const bool by_name = op && space_of(target) != "higher_order";
     Inputs inputs = by_name ? inputs_in_schema_order(inputs_place, *op) : inputs_in_file_order(inputs_place);
     if (const std::optional<size_t> body = body_that_runs_once(target, inputs)) {
       const Program& inner = *inputs.args[*body].as<Subprogram>();
@@ -388,9 +389,9 @@ class ProgramReader {
   // torch.autocast(device_type, dtype, enabled, cache_enabled, body, ...) is enabled, it changes what is computed.
   static std::optional<size_t> body_that_runs_once(const std::string& target, const Inputs& inputs) {
     std::optional<size_t> body;
-    if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") body = 1;
-    if (target == "torch.ops.higher_order.wrap_with_autocast" && inputs.args.size() > 2 &&
-        inputs.args[2] == Argument(false))
+    const std::string_view name = short_name(target);
+    if (name == "higher_order.wrap_with_set_grad_enabled") body = 1;
+    if (name == "higher_order.wrap_with_autocast" && inputs.args.size() > 2 && inputs.args[2] == Argument(false))
       body = 4;
     return body && *body < inputs.args.size() && inputs.args[*body].is<Subprogram>() ? body : std::nullopt;
   }
@@ -444,8 +445,7 @@ class ProgramReader {
   std::string unnamed(const Place& place, const std::string& target) {
     const std::optional<Place> name = place.find("name");
     if (name && !name->string().empty()) return free_name(name->string());
-    constexpr std::string_view kHigherOrder = "torch.ops.higher_order.";  // without overloads
-    if (target.starts_with(kHigherOrder)) return free_name(target.substr(kHigherOrder.size()));
+    if (space_of(target) == "higher_order") return free_name(std::string(local_name(target)));  // without overloads
     const size_t overload = target.rfind('.');
     const size_t packet =
         overload == std::string::npos || overload == 0 ? std::string::npos : target.rfind('.', overload - 1);

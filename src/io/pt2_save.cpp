@@ -1,6 +1,5 @@
 // Writes a Program as a .pt2 file (torch/_export/serde/serialize.py, GraphModuleSerializer).
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -9,12 +8,17 @@
 #include "io/pt2_archive.h"
 #include "io/pt2_control.h"
 #include "io/pt2_metadata.h"
+#include "io/pt2_names.h"
+#include "io/pt2_symbols.h"
+#include "io/pytree.h"
+#include "op/facts.h"
 #include "op/op.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
 
+using format::append_field;
 using format::Json;
 using format::TorchTensor;
 
@@ -29,11 +33,6 @@ Json tagged(std::string_view kind, Json value) {
 }
 Json as_name(std::string_view kind, const std::string& name) { return tagged(kind, tagged("as_name", name)); }
 Json as_tensor(const std::string& name) { return tagged("as_tensor", tagged("name", name)); }
-
-// Appends without looking for the key, which is linear.
-void append_field(Json& object, std::string key, Json value) {
-  object.get_ref<Json::object_t&>().emplace_back(std::move(key), std::move(value));
-}
 
 [[noreturn]] void refuse_to_save(const Node& node, const std::string& why) {
   throw Error(ErrorCode::kUnsupported, "node " + node.name() + " cannot be written to a .pt2 file: " + why, node.name(),
@@ -55,35 +54,10 @@ std::string remedy_of(const Node& condition) {
       out += concat(" --fix ", name.empty() ? node->name() : name, is_behind_size ? "=SHAPE" : "=VALUE");
     }
     const bool is_size =
-        is_behind_size || node->is(op::kSymSize) || node->target().starts_with("torch.ops.onnx.Shape.");
+        is_behind_size || node->is(op::kSymSize) || short_name(node->target()).starts_with("onnx.Shape.");
     for (const Node* input : node->input_nodes()) left.emplace_back(input, is_size);
   }
   return out.empty() ? out : concat("; it branches on what hangs on inputs: read the ONNX model with", out);
-}
-
-// What PyTorch's modules have already, which an attribute cannot be called ("attribute 'to' already exists").
-constexpr std::string_view kModuleMembers =
-    " T_destination add_module add_submodule apply bfloat16 buffers call_super_init children code compile cpu cuda "
-    "delete_all_unused_submodules delete_submodule double dump_patches eval extra_repr float forward get_buffer "
-    "get_extra_state get_parameter get_submodule graph half ipu load_state_dict meta modules mtia named_buffers "
-    "named_children named_modules named_parameters parameters print_readable recompile register_backward_hook "
-    "register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook "
-    "register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook "
-    "register_module register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ "
-    "set_extra_state set_submodule share_memory state_dict to to_empty to_folder train training type xpu zero_grad ";
-
-// Whether PyTorch can have an attribute of this name: modules by their names, one in the other, and a tensor in the
-// last, none of which is something else already.
-bool is_path_of_modules(const std::string& name, const std::unordered_set<std::string>& all) {
-  for (size_t begin = 0; begin <= name.size();) {
-    const size_t end = std::min(name.find('.', begin), name.size());
-    const std::string_view part = std::string_view(name).substr(begin, end - begin);
-    if (part.empty() || part.find(' ') != std::string_view::npos) return false;
-    if (kModuleMembers.find(concat(" ", part, " ")) != std::string_view::npos) return false;
-    if (end < name.size() && all.contains(name.substr(0, end))) return false;
-    begin = end + 1;
-  }
-  return true;
 }
 
 // Whether a file can tell of the node's results without inference.
@@ -94,50 +68,11 @@ bool has_value(const Node& node) {
                        : op->schema.num_returns == 0 && !op->schema.returns_list;
 }
 
-// The leaves of a pytree spec as JSON text, or nothing if it is not one.
-std::optional<size_t> leaves_if_spec(const Json& spec) {
-  if (!spec.is_object() || !spec.contains("children_spec") || !spec["children_spec"].is_array()) return std::nullopt;
-  if (spec.contains("type") && spec["type"].is_null()) return 1;
-  size_t count = 0;
-  for (const Json& child : spec["children_spec"]) {
-    const std::optional<size_t> leaves = leaves_if_spec(child);
-    if (!leaves) return std::nullopt;
-    count += *leaves;
-  }
-  return count;
-}
-
-bool spec_has_leaves(const std::string& text, size_t count) {
-  try {
-    const Json spec = format::parse_json(text, "a pytree spec");
-    return spec.is_array() && spec.size() == 2 && leaves_if_spec(spec[1]) == count;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-Json tree(Json type, Json context, Json children) {
-  Json out = Json::object();
-  out["type"] = std::move(type);
-  out["context"] = std::move(context);
-  out["children_spec"] = std::move(children);
-  return out;
-}
-Json leaf() { return tree(nullptr, nullptr, Json::array()); }
-Json tuple_of(Json children) { return tree("builtins.tuple", "null", std::move(children)); }
-Json leaves(size_t count) {
-  Json out = Json::array();
-  for (size_t i = 0; i < count; ++i) out.push_back(leaf());
-  return out;
-}
-std::string spec_text(Json spec) { return format::print_json(Json::array({1, std::move(spec)})); }
-
 class ProgramWriter {
  public:
-  explicit ProgramWriter(const Program& program) : program_(program), hints_(program.symbol_hints) {
-    choose_hints();
-    choose_attribute_names();
-  }
+  // `hints`: the values of symbols at export.
+  ProgramWriter(const Program& program, const std::map<std::string, int64_t>& hints)
+      : program_(program), hints_(hints), attribute_names_(pt2_attribute_names(program)) {}
 
   format::Parts write() {
     for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
@@ -161,63 +96,6 @@ class ProgramWriter {
   }
 
  private:
-  // PyTorch loads no program whose inputs have open sizes without a value at export: it could not tell whether a tensor
-  // made of them is contiguous ("KeyError: s1"). A model that comes without gets values that differ from each other, so
-  // that none is taken for another, and that networks with strides can take: 2 of a first axis, multiples of 64.
-  void choose_hints() {
-    int64_t next = 64;
-    for (const Node* input : program_.graph->placeholders()) {
-      const TensorMeta* meta = input->meta.val.tensor();
-      for (size_t axis = 0; meta != nullptr && axis < meta->sizes.size(); ++axis) {
-        const std::string symbol = meta->sizes[axis].to_string();
-        if (!(meta->sizes[axis] == SymInt::symbol(symbol)) || hints_.contains(symbol)) continue;
-        int64_t& hint = hints_[symbol] = axis == 0 ? 2 : next;
-        if (axis != 0) next += 64;
-        const auto range = program_.symbol_ranges.find(symbol);
-        if (range == program_.symbol_ranges.end()) continue;
-        hint = std::max(hint, range->second.min.value_or(hint));
-        hint = std::min(hint, range->second.max.value_or(hint));
-      }
-    }
-    if (program_.torch_version.empty()) choose_hints_of_values(program_);
-  }
-
-  // The same of sizes that a run tells, if the model is none of PyTorch's, which knows what it asks of those: so large
-  // that sizes computed from them are none below zero.
-  void choose_hints_of_values(const Program& program) {
-    constexpr int64_t kLarge = 4096;
-    for (const Node* node : program.graph->nodes()) {
-      for (const Argument& argument : node->args())
-        if (argument.is<Subprogram>()) choose_hints_of_values(*argument.as<Subprogram>());
-      for_each_symbol(*node, [&](const std::string& symbol) {
-        hints_.emplace(symbol, kLarge + 64 * static_cast<int64_t>(hints_.size()));
-      });
-    }
-  }
-
-  // Calls body for the sizes and numbers of a node's value that are a symbol.
-  template <class Body> static void for_each_symbol(const Node& node, const Body& body) {
-    const TensorMeta* meta = node.meta.val.tensor();
-    const SymInt* number = std::get_if<SymInt>(&node.meta.val.value);
-    for (const SymInt& size : meta ? meta->sizes : number ? SymShape{*number} : SymShape()) {
-      const std::string symbol = size.to_string();
-      if (!size.is_constant() && size == SymInt::symbol(symbol)) body(symbol);
-    }
-  }
-
-  // Those of the program, where PyTorch can have them.
-  void choose_attribute_names() {
-    std::unordered_set<std::string> all;
-    for (const Attribute& attribute : program_.attributes) all.insert(attribute.name);
-    for (const Attribute& attribute : program_.attributes) {
-      std::string& name = attribute_names_[attribute.name] = attribute.name;
-      if (is_path_of_modules(name, all)) continue;
-      const std::string plain = node_name_of(name) + "_tensor";
-      name = plain;
-      for (int64_t i = 1; !all.insert(name).second; ++i) name = concat(plain, "_", i);
-    }
-  }
-
   std::string free_name(const std::string& candidate) {
     std::string name = candidate;
     for (int64_t i = 1; !taken_.insert(name).second; ++i) name = candidate + "_" + std::to_string(i);
@@ -402,8 +280,7 @@ class ProgramWriter {
                              : is_condition       ? "while_loop_cond"
                                                   : "body";
     Json out = tagged("name", concat(role, "_graph_", user.name()));
-    ProgramWriter writer(*value.as<Subprogram>());
-    writer.hints_ = hints_;
+    ProgramWriter writer(*value.as<Subprogram>(), hints_);
     out["graph"] = writer.graph_alone(is_condition);
     return tagged("as_graph", std::move(out));
   }
@@ -483,11 +360,11 @@ class ProgramWriter {
     refuse_to_save(user, "the list " + to_text(Argument(values)) + " has elements that do not go together");
   }
 
-  static bool is_higher_order(const Node& node) { return node.target().starts_with("torch.ops.higher_order."); }
+  static bool is_higher_order(const Node& node) { return space_of(node.target()) == "higher_order"; }
 
   // Of an operator without a schema: as the file had them, or those of Python's functions on numbers.
   static std::vector<std::string> names_of_inputs(const Node& node) {
-    if (!node.target().starts_with("torch.ops.")) return {"a", "b"};
+    if (space_of(node.target()).empty()) return {"a", "b"};
     const std::string* names = find_mark(node.meta, kInputNames);
     std::vector<std::string> out;
     for (size_t begin = 0; names != nullptr && begin <= names->size();) {
@@ -537,7 +414,7 @@ class ProgramWriter {
   std::vector<const Node*> getitems(const Node& node, size_t count) {
     std::vector<const Node*> out(count, nullptr);
     for (const Node* user : node.users()) {
-      if (!user->is("operator.getitem")) refuse_to_save(*user, "it uses the list " + node.name() + " as a whole");
+      if (!user->is(op::kGetItem)) refuse_to_save(*user, "it uses the list " + node.name() + " as a whole");
       const std::optional<int64_t> index = user->arg(1).integer();
       if (!index || *index < 0 || static_cast<size_t>(*index) >= count)
         refuse_to_save(
@@ -591,9 +468,8 @@ class ProgramWriter {
   }
 
   void write_node(const Node& node) {
-    if (node.is("operator.getitem")) return;
-    const bool is_aten = node.target().starts_with("torch.ops.");
-    const OpDef* op = is_aten ? find_op(node.target()) : nullptr;
+    if (node.is(op::kGetItem)) return;
+    const OpDef* op = space_of(node.target()).empty() ? nullptr : find_op(node.target());
     Json out = Json::object();
     out["target"] = (node.target().starts_with("operator.") ? "_" : "") + node.target();
     out["inputs"] = node_inputs(node, op);
@@ -627,12 +503,9 @@ class ProgramWriter {
     signature["inputs"] = Json::array();
     signature["outputs"] = Json::array();
     const bool has_in_spec = spec_has_leaves(program_.in_spec, user_inputs_);
-    signature["in_spec"] = has_in_spec ? program_.in_spec
-                                       : spec_text(tuple_of(Json::array({tuple_of(leaves(user_inputs_)),
-                                                                         tree("builtins.dict", "[]", Json::array())})));
-    signature["out_spec"] = spec_has_leaves(program_.out_spec, user_outputs_) ? program_.out_spec
-                            : user_outputs_ == 1                              ? spec_text(leaf())
-                                                 : spec_text(tuple_of(leaves(user_outputs_)));
+    signature["in_spec"] = has_in_spec ? program_.in_spec : flat_in_spec(user_inputs_);
+    signature["out_spec"] =
+        spec_has_leaves(program_.out_spec, user_outputs_) ? program_.out_spec : flat_out_spec(user_outputs_);
     if (has_in_spec && !program_.forward_arg_names.empty()) signature["forward_arg_names"] = program_.forward_arg_names;
     Json root = tagged("fqn", "");
     root["signature"] = std::move(signature);
@@ -643,30 +516,6 @@ class ProgramWriter {
       for (const ModuleStackEntry& entry : node->meta.nn_module_stack)
         if (entry.type != entry.path && seen.insert(entry.path).second) out.push_back(tagged("fqn", entry.path));
     return out;
-  }
-
-  Json range_constraints() const {
-    Json out = Json::object();
-    for (const auto& [symbol, range] : program_.symbol_ranges) {
-      Json bounds = Json::object();
-      bounds["min_val"] = range.min ? Json(*range.min) : Json(nullptr);
-      bounds["max_val"] = range.max ? Json(*range.max) : Json(nullptr);
-      append_field(out, symbol, std::move(bounds));
-    }
-    add_ranges(program_, out);
-    return out;
-  }
-
-  // PyTorch wants a range for every symbol, of sizes that only values tell too.
-  static void add_ranges(const Program& program, Json& out) {
-    constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 1;
-    for (const Node* node : program.graph->nodes()) {
-      for (const Argument& argument : node->args())
-        if (argument.is<Subprogram>()) add_ranges(*argument.as<Subprogram>(), out);
-      for_each_symbol(*node, [&](const std::string& symbol) {
-        if (!out.contains(symbol)) append_field(out, symbol, {{"min_val", 0}, {"max_val", kMost}});
-      });
-    }
   }
 
   Json graph(bool is_single_tensor_return) {
@@ -691,7 +540,7 @@ class ProgramWriter {
     module["metadata"] = Json::object();
     Json out = tagged("graph_module", std::move(module));
     out["opset_version"] = tagged("aten", kAtenOpset);
-    out["range_constraints"] = range_constraints();
+    out["range_constraints"] = pt2_range_constraints(program_);
     out["schema_version"] = format::json_object({{"major", kSchemaMajor}, {"minor", kSchemaMinor}});
     out["verifiers"] = Json::array({program_.dialect});
     out["torch_version"] = kTorchVersion;
@@ -699,8 +548,8 @@ class ProgramWriter {
   }
 
   const Program& program_;
-  std::map<std::string, int64_t> hints_;                          // of symbols: their values at export
-  std::unordered_map<std::string, std::string> attribute_names_;  // in the file
+  const std::map<std::string, int64_t> hints_;
+  const std::unordered_map<std::string, std::string> attribute_names_;  // in the file
   std::unordered_set<std::string> taken_;
   std::unordered_map<const Node*, std::string> names_;  // of values in the file
   // getitem nodes that take the same element as the first
@@ -722,11 +571,8 @@ std::vector<std::string> operators_outside_pytorch(const Program& program) {
   };
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction) continue;
-    constexpr std::string_view kOps = "torch.ops.";
-    const std::string_view target = node->target();
-    const bool is_foreign =
-        target.starts_with(kOps) ? target.substr(kOps.size()).starts_with("onnx.") : !target.starts_with("operator.");
-    if (is_foreign) add(std::string(target.starts_with(kOps) ? target.substr(kOps.size()) : target));
+    const std::string_view target = node->target(), space = space_of(target);
+    if (space.empty() ? !target.starts_with("operator.") : space == "onnx") add(std::string(short_name(target)));
     for (const Argument& argument : node->args())
       if (argument.is<Subprogram>())
         for (const std::string& name : operators_outside_pytorch(*argument.as<Subprogram>())) add(name);
@@ -741,11 +587,11 @@ format::Parts save_pt2_parts(const Program& program) {
   const std::vector<Node*> nodes = program.graph->nodes();
   const bool is_complete = std::all_of(nodes.begin(), nodes.end(), [](const Node* node) { return has_value(*node); });
   const bool has_control_flow = runs_programs(program);
-  if (is_complete && !has_control_flow) return ProgramWriter(program).write();
+  if (is_complete && !has_control_flow) return ProgramWriter(program, pt2_hints(program)).write();
   Program complete = program.clone();
   if (!is_complete) infer_shapes(complete);
   if (has_control_flow) rewrite_control_flow_for_pt2(complete);
-  return ProgramWriter(complete).write();
+  return ProgramWriter(complete, pt2_hints(complete)).write();
 }
 
 }  // namespace qdq

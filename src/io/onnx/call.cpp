@@ -118,7 +118,7 @@ std::vector<SymInt> OnnxCall::sizes(size_t i) {
   std::vector<SymInt> out;
   for (int64_t k = 0; k < *count; ++k) {
     Node* one = found.sizes.empty() ? all : call("select.int", {all, 0, k});
-    Node* item = call_as_it_is(op::aten("item.default"), {one});
+    Node* item = call_as_it_is("item.default", {one});
     const auto* symbol = std::get_if<SymInt>(&item->meta.val.value);
     if (symbol == nullptr) refuse("wants integers as its input ", i);
     import_.know_size(*symbol, item);
@@ -189,15 +189,24 @@ std::vector<int64_t> OnnxCall::integers(std::string_view name, std::vector<int64
 
 int64_t OnnxCall::axis(int64_t axis, size_t rank) const { return wrap_axis(axis, static_cast<int64_t>(rank)); }
 
+namespace {
+
+// Of a local name of ATen ("add.Tensor"), a short name ("onnx.find.default"), or one that is whole.
+std::string full_target(std::string_view target) {
+  if (target.starts_with("operator.") || !space_of(target).empty()) return std::string(target);
+  return std::count(target.begin(), target.end(), '.') > 1 ? op::target(target) : op::aten(target);
+}
+
+}  // namespace
+
 Node* OnnxCall::call(std::string_view target, const Arguments& args) {
-  const bool is_operator = target.starts_with("operator."), is_full = is_operator || target.starts_with("torch.ops.");
-  return import_.call(is_full ? std::string(target) : op::aten(target), args.list, {}, modules_, !is_operator);
+  return import_.call(full_target(target), args.list, {}, modules_, !target.starts_with("operator."));
 }
 Node* OnnxCall::call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value) {
   return import_.call(op::aten(target), args.list, {{keyword, value}}, modules_, true);
 }
-Node* OnnxCall::call_as_it_is(const std::string& full_target, const Arguments& args) {
-  return import_.call(full_target, args.list, {}, modules_, false);
+Node* OnnxCall::call_as_it_is(std::string_view target, const Arguments& args) {
+  return import_.call(full_target(target), args.list, {}, modules_, false);
 }
 
 Argument OnnxCall::list(const std::vector<int64_t>& integers) {

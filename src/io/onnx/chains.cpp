@@ -42,7 +42,7 @@ Argument as_argument(OnnxCall& call, const SymInt& size) { return call.import().
 SymInt as_size(OnnxCall& call, Node* integer) {
   const Tensor known = call.import().constant_of(integer);
   if (known.defined() && known.numel() == 1) return known.reshape({}).item_int();
-  Node* item = call.call_as_it_is(op::aten("item.default"), {cast_to(call, integer, DType::kS64)});
+  Node* item = call.call_as_it_is("item.default", {cast_to(call, integer, DType::kS64)});
   const auto* size = std::get_if<SymInt>(&item->meta.val.value);
   if (size == nullptr) call.refuse("computes a size of several integers");
   call.import().know_size(*size, item);

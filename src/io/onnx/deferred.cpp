@@ -6,7 +6,9 @@
 #include "io/onnx/import.h"
 #include "op/control_flow.h"
 #include "op/custom.h"
+#include "op/facts.h"
 #include "op/families.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -24,9 +26,8 @@ struct DeferredName {
 };
 
 std::optional<DeferredName> parse_target(std::string_view target) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (!target.starts_with(kOps)) return std::nullopt;
-  target.remove_prefix(kOps.size());
+  if (space_of(target).empty()) return std::nullopt;
+  target = short_name(target);
   const size_t first = target.find('.'), last = target.rfind(".v");
   if (first == std::string_view::npos || last == std::string_view::npos || last <= first) return std::nullopt;
   const std::string_view space = target.substr(0, first), version = target.substr(last + 2);
@@ -131,7 +132,7 @@ std::string deferred_target(const format::OnnxNode& node, int64_t opset) {
   const auto known = std::find_if(std::begin(kSpaces), std::end(kSpaces),
                                   [&](const auto& entry) { return entry.second == node.domain; });
   if (known == std::end(kSpaces)) return {};
-  return concat("torch.ops.", known->first, ".", node.op_type, ".v", opset);
+  return op::target(concat(known->first, ".", node.op_type, ".v", opset));
 }
 
 void register_deferred_onnx() { set_op_resolver(resolve); }

@@ -136,6 +136,7 @@ class AtenCall {
   const Node& node() const { return node_; }
   OnnxExport& file() { return file_; }
   std::string name() const;  // "conv2d.default", without the underscore of an in-place operator
+  std::string base() const { return name().substr(0, name().find('.')); }  // "conv2d"
   template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_because({MessagePart(parts)...});
   }
@@ -185,6 +186,14 @@ class AtenCall {
   const OpDef& op_;
 };
 
+// What a table says of a name, or null.
+template <size_t N>
+const char* onnx_name(const std::pair<std::string_view, const char*> (&table)[N], std::string_view name) {
+  for (const auto& [known, op] : table)
+    if (known == name) return op;
+  return nullptr;
+}
+
 // Sets the sizes and the data type of a call from its inputs. Whoever read a file knows more of its open sizes than the
 // operators tell, which take them for as large as they can be: what a file says of an output is believed by those who
 // read it.
@@ -202,6 +211,7 @@ std::span<const AtenExporter> element_exporters();
 std::span<const AtenExporter> attention_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
+std::span<const AtenExporter> place_exporters();
 std::span<const AtenExporter> signal_exporters();
 std::span<const AtenExporter> string_exporters();
 std::span<const AtenExporter> view_exporters();

@@ -2,6 +2,7 @@
 #include "format/image.h"
 #include "io/onnx/import.h"
 #include "op/custom.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -31,7 +32,7 @@ Value decode(const Call<Tensor>& call) {
 
 void register_image_decoder() {
   static const bool is_done = [] {
-    if (find_op("torch.ops.onnx.ImageDecoder.default") == nullptr)  // a program's own beats this one
+    if (find_op(op::target("onnx.ImageDecoder.default")) == nullptr)  // a program's own beats this one
       register_operator(
           {"onnx::ImageDecoder(Tensor encoded_stream, *, str pixel_format='RGB') -> Tensor", infer_image, decode});
     return true;

@@ -253,10 +253,11 @@ class OnnxCall {
   std::vector<int64_t> integers(std::string_view name, std::vector<int64_t> if_none) const;
   int64_t axis(int64_t axis, size_t rank) const;
 
-  // aten.<target>, or a target in full
+  // A target: the local name of an ATen operator ("add.Tensor"), the short name of another ("onnx.find.default"), or in
+  // full.
   Node* call(std::string_view target, const Arguments& args);
   Node* call(std::string_view target, const Arguments& args, const char* keyword, const Argument& value);
-  Node* call_as_it_is(const std::string& full_target, const Arguments& args);  // is never computed at once
+  Node* call_as_it_is(std::string_view target, const Arguments& args);  // is never computed at once
   Argument list(const std::vector<SymInt>& sizes);
   static Argument list(const std::vector<int64_t>& integers);
 
@@ -305,6 +306,7 @@ std::span<const OnnxOperator> onnx_reduction_operators();
 std::span<const OnnxOperator> onnx_resize_operators();
 std::span<const OnnxOperator> onnx_signal_operators();
 std::span<const OnnxOperator> onnx_string_operators();
+std::span<const OnnxOperator> onnx_tree_operators();
 std::span<const OnnxOperator> onnx_view_operators();
 const OnnxOperator* find_onnx_operator(std::string_view name);  // or null
 // The plain operator of an ATen target ("relu.default"); null if there is none.

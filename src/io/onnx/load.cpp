@@ -216,7 +216,7 @@ void OnnxImport::read_unknown(const OnnxNode& node, const std::string& reason) {
   const size_t dot = target.rfind('.');
   std::string space = dot == std::string::npos ? "onnx" : target.substr(0, dot);
   std::replace(space.begin(), space.end(), '.', '_');
-  target = concat("torch.ops.", space, ".", node.op_type, ".default");
+  target = op::target(concat(space, ".", node.op_type, ".default"));
   std::vector<Argument> inputs;
   for (const std::string& input : node.inputs)
     inputs.emplace_back(input.empty() ? Argument() : Argument(node_of(value(input, name_of(node)), name_of(node))));

@@ -12,7 +12,7 @@ std::unordered_map<std::string_view, const OnnxOperator*> joined() {
        {onnx_attention_operators, onnx_block_operators, onnx_control_operators, onnx_element_operators,
         onnx_image_operators, onnx_layer_operators, onnx_microsoft_operators, onnx_ml_operators, onnx_place_operators,
         onnx_quantized_operators, onnx_recurrent_operators, onnx_reduction_operators, onnx_resize_operators,
-        onnx_signal_operators, onnx_string_operators, onnx_view_operators})
+        onnx_signal_operators, onnx_string_operators, onnx_tree_operators, onnx_view_operators})
     for (const OnnxOperator& op : operators())
       QDQ_CHECK(out.emplace(op.name, &op).second, kInternal, "two importers of the ONNX operator ", op.name);
   return out;

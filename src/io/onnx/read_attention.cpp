@@ -372,7 +372,7 @@ void group_query_attention(OnnxCall& call) {
   }
   const bool turns = call.integer("do_rotary", 0) != 0;
   Node* results =
-      call.call_as_it_is("torch.ops.onnx.group_query_attention.default",
+      call.call_as_it_is("onnx.group_query_attention.default",
                          {query, key, value, call.optional_tensor(3), call.optional_tensor(4), call.tensor(5),
                           call.import().size_argument(length), turns ? Argument(call.tensor(7)) : Argument(),
                           turns ? Argument(call.tensor(8)) : Argument(), call.integer("rotary_interleaved", 0) != 0,

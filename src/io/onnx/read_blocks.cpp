@@ -5,6 +5,7 @@
 #include "io/onnx/normal_floats.h"
 #include "io/onnx/quantized.h"
 #include "io/onnx/window.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -82,7 +83,7 @@ void matmul_n_bits(OnnxCall& call) {
     zero_point = keep(centred(unpacked(zeros, rows, blocks, bits), bits, DType::kS32), "_zero_point");
   }
   if (zero_point != nullptr) {
-    weight = call.call_as_it_is("torch.ops.quantized_decomposed.dequantize_per_channel_group.default",
+    weight = call.call_as_it_is(op::kDequantizeGroups,
                                 {weight, scale, zero_point, -most, most - 1, DType::kS8, block, DType::kF32});
   } else {  // zero points between the integers
     checked(call, zeros, dtype, rows * blocks, "zero points");

@@ -43,11 +43,10 @@ void import_if(OnnxCall& call) {
     // Whatever made it: ONNX says that it is one truth value.
     if (call.tensor(0)->meta.val.value.index() == 0) call.tensor(0)->meta.val.value = tensor_meta_of(DType::kBool);
     const auto branches = call.import().subprograms({&call.graph("then_branch"), &call.graph("else_branch")}, {{}, {}});
-    return set_results(
-        call,
-        call.call_as_it_is(std::string(op::kCond), {call.tensor(0), branches.programs[0], branches.programs[1],
-                                                    Argument(list_of(branches.captured))}),
-        branches.results);
+    return set_results(call,
+                       call.call_as_it_is(op::kCond, {call.tensor(0), branches.programs[0], branches.programs[1],
+                                                      Argument(list_of(branches.captured))}),
+                       branches.results);
   }
   if (condition.numel() != 1) call.refuse("branches on ", condition.numel(), " values, wanted one");
   const bool is_true = condition.to(DType::kBool).item_int() != 0;
@@ -181,9 +180,9 @@ void import_loop(OnnxCall& call) {
   const LoopBody loop =
       loop_body(call, body, initial,
                 {{"iteration", {tensor_meta_of(DType::kS64)}, {}}, {"condition", {tensor_meta_of(DType::kBool)}, {}}});
-  Node* results = call.call_as_it_is(std::string(op::kLoop),
-                                     {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
-                                      Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))});
+  Node* results =
+      call.call_as_it_is(op::kLoop, {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
+                                     Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))});
   set_results(call, results, {loop.body.results.begin() + 1, loop.body.results.end()});
 }
 
@@ -298,7 +297,7 @@ std::shared_ptr<const Values> elements_at_known(OnnxCall& call, size_t i) {
 Node* on_list(OnnxCall& call, std::string_view name, std::vector<Argument> others) {
   std::vector<Argument> args = {call.import().as_it_runs(call.value(0), std::string(name)).node};
   args.insert(args.end(), others.begin(), others.end());
-  return call.call_as_it_is(concat("torch.ops.onnx.", name, ".default"), {args});
+  return call.call_as_it_is(concat("onnx.", name, ".default"), {args});
 }
 void set_list(OnnxCall& call, Node* list) {
   OnnxValue out;

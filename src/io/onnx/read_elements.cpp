@@ -242,9 +242,8 @@ void set_cast(OnnxCall& call, DType dtype) {
   const DType from = call.meta(0).dtype;
   // What leaves four bits is another type, though its bytes are the same.
   if (dtype == from) return call.has_four_bits(0) ? call.set(call.tensor(0)) : call.same_as_input(0);
-  if (from == DType::kString)
-    return call.set(call.call("torch.ops.onnx.cast_from_string.default", {call.tensor(0), dtype}));
-  if (dtype == DType::kString) return call.set(call.call("torch.ops.onnx.cast_to_string.default", {call.tensor(0)}));
+  if (from == DType::kString) return call.set(call.call("onnx.cast_from_string.default", {call.tensor(0), dtype}));
+  if (dtype == DType::kString) return call.set(call.call("onnx.cast_to_string.default", {call.tensor(0)}));
   if (is_float8(dtype)) return call.set(as_float8(call, call.tensor(0), dtype, call.integer("saturate", 1) != 0));
   call.set(call.call("to.dtype", {call.tensor(0), dtype}));
 }

@@ -126,7 +126,7 @@ Node* max_pool_of(OnnxCall& call, Node* input) {
                           call.list(pool.window.dilations),
                           pool.rounds_up};
   if (!call.has_output(1) || call.num_uses(1) == 0) return call.call(with_axes("max_pool", axes), args);
-  Node* both = call.call_as_it_is(concat("torch.ops.aten.max_pool", axes, "d_with_indices.default"), args);
+  Node* both = call.call_as_it_is(concat("max_pool", axes, "d_with_indices.default"), args);
   call.set(onnx_indices(call, item(call, both, 1), given, input, moved), 1);
   return item(call, both, 0);
 }
@@ -451,16 +451,16 @@ void roi_align(OnnxCall& call) {
   const std::string mode = call.text("mode", "avg");
   if ((place != "half_pixel" && place != "output_half_pixel") || (mode != "avg" && mode != "max"))
     call.refuse("has the mode ", mode, " with ", place);
-  call.set(call.call_as_it_is(
-      mode == "max" ? "torch.ops.onnx.roi_align_max.default" : "torch.ops.torchvision.roi_align.default",
-      {call.tensor(0), regions, call.real("spatial_scale", 1), call.integer("output_height", 1),
-       call.integer("output_width", 1), call.integer("sampling_ratio", 0), place == "half_pixel"}));
+  call.set(
+      call.call_as_it_is(mode == "max" ? "onnx.roi_align_max.default" : "torchvision.roi_align.default",
+                         {call.tensor(0), regions, call.real("spatial_scale", 1), call.integer("output_height", 1),
+                          call.integer("output_width", 1), call.integer("sampling_ratio", 0), place == "half_pixel"}));
 }
 
 void max_roi_pool(OnnxCall& call) {
   const std::vector<int64_t> sizes = call.integers("pooled_shape", {});
   if (sizes.size() != 2) call.refuse("has a pooled_shape of ", sizes.size(), " axes");
-  Node* both = call.call_as_it_is("torch.ops.torchvision.roi_pool.default",
+  Node* both = call.call_as_it_is("torchvision.roi_pool.default",
                                   {call.tensor(0), call.tensor(1), call.real("spatial_scale", 1), sizes[0], sizes[1]});
   call.set(item(call, both, 0));
 }
@@ -476,7 +476,7 @@ void deform_conv(OnnxCall& call) {
                            : call.call("full.default", {call.list(std::vector<SymInt>{outputs}), 0.0}, "dtype",
                                        call.meta(0).dtype);
   call.set(call.call_as_it_is(
-      "torch.ops.torchvision.deform_conv2d.default",
+      "torchvision.deform_conv2d.default",
       {input, weight, call.tensor(2), call.has(4) ? call.tensor(4) : call.tensor(2), bias, window.strides[0],
        window.strides[1], padding[0], padding[1], window.dilations[0], window.dilations[1], call.integer("group", 1),
        call.integer("offset_group", 1), call.has(4)}));

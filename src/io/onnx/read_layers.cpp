@@ -212,8 +212,8 @@ void layer_norm(OnnxCall& call) {
   const double epsilon = call.real("epsilon", 1e-5);
   Node* out = nullptr;
   if ((call.has_output(1) && call.num_uses(1) > 0) || (call.has_output(2) && call.num_uses(2) > 0)) {
-    Node* results = call.call_as_it_is(op::aten("native_layer_norm.default"),
-                                       {call.tensor(0), call.list(sizes), weight, offset, epsilon});
+    Node* results =
+        call.call_as_it_is("native_layer_norm.default", {call.tensor(0), call.list(sizes), weight, offset, epsilon});
     out = item(call, results, 0);
     call.set(item(call, results, 1), 1);
     call.set(item(call, results, 2), 2);

@@ -115,7 +115,7 @@ void row_distances(OnnxCall& call) {
 void bias_add(OnnxCall& call) { call.set(sum_of_inputs(call, {1, 2})); }
 
 void bias_split_gelu(OnnxCall& call) {
-  Node* both = call.call_as_it_is(op::aten("chunk.default"), {sum_of_inputs(call, {1}), 2, -1});
+  Node* both = call.call_as_it_is("chunk.default", {sum_of_inputs(call, {1}), 2, -1});
   call.set(call.call("mul.Tensor", {item(call, both, 0), gelu(call, item(call, both, 1), false)}));
 }
 

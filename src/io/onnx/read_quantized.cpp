@@ -110,18 +110,17 @@ Node* by_qparams(OnnxCall& call, Node* x, const OnnxQParams& q, DType dtype, int
   if (is_single(call, q, x)) {
     if (is_known)
       return call.call_as_it_is(
-          std::string(whole),
-          {x, call.constant(q.scale).item(),
-           call.has(q.zero_point) ? call.constant(q.zero_point).item_int() : int64_t{0}, low, high, dtype});
+          whole, {x, call.constant(q.scale).item(),
+                  call.has(q.zero_point) ? call.constant(q.zero_point).item_int() : int64_t{0}, low, high, dtype});
     Node *scale = given_by_range(call, q.scale), *zero_point = given_by_range(call, q.zero_point);
     if (!scale || !zero_point) {
       scale = call.tensor(q.scale);
       zero_point = call.has(q.zero_point) ? call.tensor(q.zero_point) : zeros_like_scale(call, q.scale);
     }
-    return call.call_as_it_is(std::string(by_tensors), {x, scale, zero_point, low, high, dtype});
+    return call.call_as_it_is(by_tensors, {x, scale, zero_point, low, high, dtype});
   }
   const auto [scale, zero_point] = channels(call, q, x->name());
-  return call.call_as_it_is(std::string(by_channel), {x, scale, zero_point, axis_of(call, q, x), low, high, dtype});
+  return call.call_as_it_is(by_channel, {x, scale, zero_point, axis_of(call, q, x), low, high, dtype});
 }
 
 }  // namespace
@@ -188,18 +187,17 @@ namespace {
 
 // The uint8 tensor, its scale and its zero point.
 std::vector<Node*> quantized_by_range(OnnxCall& call, Node* floats) {
-  Node* both =
-      call.call_as_it_is(std::string(op::kChooseQParams), {floats, 0, 255, 1.1920928955078125e-07, DType::kU8});
+  Node* both = call.call_as_it_is(op::kChooseQParams, {floats, 0, 255, 1.1920928955078125e-07, DType::kU8});
   Node *scale = item(call, both, 0), *zero_point = item(call, both, 1);
-  return {call.call_as_it_is(std::string(op::kQuantizeByTensors), {floats, scale, zero_point, 0, 255, DType::kU8}),
-          scale, zero_point};
+  return {call.call_as_it_is(op::kQuantizeByTensors, {floats, scale, zero_point, 0, 255, DType::kU8}), scale,
+          zero_point};
 }
 
 }  // namespace
 
 Node* dynamically_quantized(OnnxCall& call, Node* floats) {
   const std::vector<Node*> q = quantized_by_range(call, floats);
-  return call.call_as_it_is(std::string(op::kDequantizeByTensors), {q[0], q[1], q[2], 0, 255, DType::kU8});
+  return call.call_as_it_is(op::kDequantizeByTensors, {q[0], q[1], q[2], 0, 255, DType::kU8});
 }
 
 namespace {
@@ -368,7 +366,7 @@ void qlinear_reduce_mean(OnnxCall& call) {
 // Integers less their zero points, which may be one for each row (of an axis), as int32. A weight stays as small as it
 // is, and as fuse_integer_products looks for it.
 Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
-  Node* out = call.call_as_it_is(std::string(op::kToDtype), {call.tensor(i), DType::kS32});
+  Node* out = call.call_as_it_is(op::kToDtype, {call.tensor(i), DType::kS32});
   if (!call.has(zero_point)) return out;
   Node* zero = cast(call, call.tensor(zero_point), DType::kS32);
   if (call.meta_of(zero).sizes.size() == 1 && !(call.extent(zero, 0) == SymInt(1))) {
@@ -378,7 +376,7 @@ Node* shifted(OnnxCall& call, size_t i, size_t zero_point, int64_t axis) {
   } else if (call.meta_of(zero).sizes.size() == 1) {
     zero = call.call("reshape.default", {Argument(zero), Argument(Argument::List{})});
   }
-  return call.call_as_it_is(std::string(op::kSub), {out, zero});
+  return call.call_as_it_is(op::kSub, {out, zero});
 }
 
 void matmul_integer(OnnxCall& call) {

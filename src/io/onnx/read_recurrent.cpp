@@ -132,8 +132,8 @@ void import_torch(OnnxCall& call, const Recurrent& net, const std::string& targe
   Argument::List states;
   for (size_t i = 0; i < net.cell.num_states; ++i) states.emplace_back(state(call, net, 5 + i, hidden));
   const Argument initial = states.size() == 1 ? states[0] : Argument(states);
-  Node* results = call.call_as_it_is(op::aten(target), {input, initial, Argument(std::move(params)), call.has(3), 1,
-                                                        0.0, false, directions == 2, net.batch_first});
+  Node* results = call.call_as_it_is(target, {input, initial, Argument(std::move(params)), call.has(3), 1, 0.0, false,
+                                              directions == 2, net.batch_first});
   if (call.has_output(0)) {
     Node* out = item(call, results, 0);
     if (reverses) out = call.call("flip.default", {out, time});
@@ -189,7 +189,7 @@ void import_onnx(OnnxCall& call, const Recurrent& net, const std::string& target
   args.emplace_back(std::move(beta));
   args.push_back(call.attribute("clip") ? Argument(call.real("clip", 0)) : Argument());
   args.emplace_back(flag);
-  Node* results = call.call_as_it_is("torch.ops.onnx." + target, {args});
+  Node* results = call.call_as_it_is("onnx." + target, {args});
   if (call.has_output(0)) {
     Node* out = item(call, results, 0);
     // [T, D, N, H] -> [N, T, D, H]

@@ -147,7 +147,7 @@ void unique(OnnxCall& call) {
   const int64_t axis = by_axis ? call.axis(call.integer("axis", 0), call.rank(0)) : 0;
   Node* x = call.tensor(0);
   const bool is_text = call.meta(0).dtype == DType::kString;
-  if (is_text) x = call.call("torch.ops.onnx.string_ranks.default", {x});
+  if (is_text) x = call.call("onnx.string_ranks.default", {x});
   Node* all = by_axis ? call.call("unique_dim.default", {x, axis, true, true, true})
                       : call.call("_unique2.default", {x, true, true, true});
   Node *values = result(call, all, 0), *counts = result(call, all, 2);
@@ -208,9 +208,8 @@ void non_max_suppression(OnnxCall& call) {
   if (call.has(2)) most = as_argument(call, call.size(2));
   if (call.has(3)) overlap = call.is_constant(3) ? Argument(call.number(3)) : Argument(call.tensor(3));
   if (call.has(4)) least = call.is_constant(4) ? Argument(call.number(4)) : Argument(call.tensor(4));
-  call.set(call.call_as_it_is(
-      "torch.ops.onnx.non_max_suppression.default",
-      {call.tensor(0), call.tensor(1), most, overlap, least, call.integer("center_point_box", 0) != 0}));
+  call.set(call.call_as_it_is("onnx.non_max_suppression.default", {call.tensor(0), call.tensor(1), most, overlap, least,
+                                                                   call.integer("center_point_box", 0) != 0}));
 }
 
 constexpr OnnxOperator kReductionOperators[] = {

@@ -6,6 +6,7 @@
 #include "io/onnx/import.h"
 #include "io/onnx/chains.h"
 #include "io/onnx/window.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -72,7 +73,7 @@ Node* number_of(OnnxCall& call, const SymInt& size, DType dtype) {
 SymInt scaled_in_run(OnnxCall& call, const SymInt& size, Node* scale) {
   Node* product = call.call("mul.Tensor", {number_of(call, size, DType::kF32), scale});
   Node* whole = call.call("to.dtype", {call.call("floor.default", {product}), DType::kS64});
-  Node* number = call.call_as_it_is("torch.ops.aten.item.default", {whole});
+  Node* number = call.call_as_it_is("item.default", {whole});
   const auto* symbol = std::get_if<SymInt>(&number->meta.val.value);
   if (symbol == nullptr) call.refuse("computes its scales from what is no number");
   call.import().know_size(*symbol, number);
@@ -315,7 +316,7 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
     static constexpr const char* kLinear[] = {"upsample_linear", "upsample_bilinear", "upsample_trilinear"};
     target = how.mode == "cubic" ? "upsample_bicubic" : kLinear[spatial - 1];
   }
-  if (target.empty() || !find_op(concat("torch.ops.aten.", with_axes(target.c_str(), spatial, "vec")))) return nullptr;
+  if (target.empty() || !find_op(op::aten(with_axes(target.c_str(), spatial, "vec")))) return nullptr;
   // By scales where all of them are told, else by sizes.
   bool by_scale = !axes.empty();
   std::vector<SymInt> sizes;

@@ -8,20 +8,20 @@ namespace {
 
 using format::OnnxAttribute;
 
-constexpr const char* kNormalizer = "torch.ops.onnx.string_normalizer.default";
+constexpr const char* kNormalizer = "onnx.string_normalizer.default";
 
 void string_concat(OnnxCall& call) {
-  call.set(call.call("torch.ops.onnx.string_concat.default", {call.tensor(0), call.tensor(1)}));
+  call.set(call.call("onnx.string_concat.default", {call.tensor(0), call.tensor(1)}));
 }
 
 void string_split(OnnxCall& call) {
-  Node* both = call.call_as_it_is("torch.ops.onnx.string_split.default",
+  Node* both = call.call_as_it_is("onnx.string_split.default",
                                   {call.tensor(0), call.text("delimiter", ""), call.integer("maxsplit", -1)});
   for (const int output : {0, 1}) call.set(call.call("operator.getitem", {both, output}), static_cast<size_t>(output));
 }
 
 void regex_full_match(OnnxCall& call) {
-  call.set(call.call("torch.ops.onnx.regex_full_match.default", {call.tensor(0), call.text("pattern", "")}));
+  call.set(call.call("onnx.regex_full_match.default", {call.tensor(0), call.text("pattern", "")}));
 }
 
 // The languages whose letters change otherwise than those of all others.
@@ -62,7 +62,7 @@ void tfidf_vectorizer(OnnxCall& call) {
         "weights");
   Node* row = call.tensor(0);
   if (!has_texts) row = cast_to(call, row, DType::kS64);
-  call.set(call.call("torch.ops.onnx.tfidf_vectorizer.default",
+  call.set(call.call("onnx.tfidf_vectorizer.default",
                      {row, pool, constant_vector(call, call.integers("ngram_counts", {})),
                       constant_vector(call, columns), weight, least, most, skip, call.text("mode", ""), last + 1}));
 }

@@ -385,7 +385,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
     std::string list;
     for (const auto& [reason, nodes] : file_->refusals) {
       list += concat(list.empty() ? "" : "; ", reason);
-      if (reason.starts_with("torch.ops.") || reason.starts_with("operator."))
+      if (!space_of(reason).empty() || reason.starts_with("operator."))
         list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
                        nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
     }

@@ -380,7 +380,7 @@ OnnxValue OnnxImport::as_it_runs(OnnxValue& value, const std::string& reader) {
   if (value.elements) {
     Argument::List all;
     for (OnnxValue element : *value.elements) all.emplace_back(node_of(element, reader));
-    out.node = call("torch.ops.onnx.sequence_construct.default", {Argument(std::move(all))}, {}, {}, false);
+    out.node = call(op::target("onnx.sequence_construct.default"), {Argument(std::move(all))}, {}, {}, false);
   } else if (!value.is_empty_optional) {
     out.node = node_of(value, reader);
   }

@@ -1,5 +1,4 @@
-// ATen operators without weights as ONNX ones: arithmetic, shapes, choices. Those that map one to one stand in
-// read_*.cpp.
+// ATen operators over elements and along axes as ONNX ones. Those that map one to one stand in read_*.cpp.
 #include "io/onnx/export.h"
 
 #include <algorithm>
@@ -10,28 +9,18 @@
 namespace qdq {
 namespace {
 
-// The name in front of the overload: "add.Tensor" -> "add".
-std::string base(const AtenCall& call) { return call.name().substr(0, call.name().find('.')); }
-
-template <size_t N>
-const char* find(const std::pair<std::string_view, const char*> (&table)[N], std::string_view name) {
-  for (const auto& [known, op] : table)
-    if (known == name) return op;
-  return nullptr;
-}
-
 // add, sub, rsub with alpha; mul, div, maximum, minimum, pow.
 void arithmetic(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"add", "Add"},     {"sub", "Sub"},     {"rsub", "Sub"}, {"mul", "Mul"}, {"div", "Div"},
       {"maximum", "Max"}, {"minimum", "Min"}, {"max", "Max"},  {"min", "Min"}, {"pow", "Pow"}};
-  const std::string name = base(call);
+  const std::string name = call.base();
   const DType dtype = call.result().dtype;
   std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
   const bool has_alpha = name == "add" || name == "sub" || name == "rsub";
   if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar(call.number(2), dtype)});
   if (name == "rsub") std::swap(a, b);
-  call.finish(find(kOps, name), {a, b});
+  call.finish(onnx_name(kOps, name), {a, b});
 }
 
 // Quotients of integers are rounded toward zero by ONNX; remainders with the divisor's sign are its Mod of integers,
@@ -39,7 +28,7 @@ void arithmetic(AtenCall& call) {
 void whole_division(AtenCall& call) {
   const DType dtype = call.result().dtype;
   const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
-  const bool rounds_down = base(call) == "floor_divide" || call.arg(2) == Argument("floor");
+  const bool rounds_down = call.base() == "floor_divide" || call.arg(2) == Argument("floor");
   if (!rounds_down && call.arg(2) != Argument("trunc"))
     call.refuse("rounds a quotient in a way that ONNX does not have");
   if (is_integral(dtype)) {
@@ -53,7 +42,7 @@ void whole_division(AtenCall& call) {
   call.finish("Mul", {down, call.emit("Sign", {quotient})});
 }
 void remainder(AtenCall& call) {
-  const bool is_fmod = base(call) == "fmod";
+  const bool is_fmod = call.base() == "fmod";
   const DType dtype = call.result().dtype;
   if (!is_fmod && !is_integral(dtype))
     call.refuse("takes a remainder of floats with the divisor's sign, which ONNX cannot");
@@ -68,8 +57,8 @@ void compare(AtenCall& call) {
   if (dtype == DType::kString && !call.file().reaches(19))
     call.refuse("compares strings, which ONNX does since opset 19; write that one or a later one");
   std::vector<std::string> operands = {call.operand(0, dtype), call.operand(1, dtype)};
-  const std::string name = base(call);
-  if (name != "ne") return call.finish(find(kOps, name), operands);
+  const std::string name = call.base();
+  if (name != "ne") return call.finish(onnx_name(kOps, name), operands);
   call.finish("Not", {call.emit("Equal", operands)});
 }
 
@@ -77,11 +66,11 @@ void logical(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"bitwise_and", "And"}, {"bitwise_or", "Or"}, {"bitwise_xor", "Xor"}, {"bitwise_not", "Not"},
       {"__and__", "And"},     {"__or__", "Or"},     {"__xor__", "Xor"}};
-  const std::string name = base(call);
+  const std::string name = call.base();
   const DType dtype = call.result().dtype;
   std::vector<std::string> inputs = {call.operand(0, dtype)};
   if (name != "bitwise_not") inputs.push_back(call.operand(1, dtype));
-  call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", find(kOps, name)), inputs);
+  call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", onnx_name(kOps, name)), inputs);
 }
 
 // Half floats are among its types since opset 20.
@@ -111,7 +100,7 @@ void gelu(AtenCall& call) {
 }
 
 void clip(AtenCall& call) {
-  const std::string name = base(call);
+  const std::string name = call.base();
   const DType dtype = call.result().dtype;
   std::string low, high;
   if (name == "relu6") low = call.scalar(0, dtype), high = call.scalar(6, dtype);
@@ -124,10 +113,10 @@ void clip(AtenCall& call) {
 void with_alpha(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"leaky_relu", "LeakyRelu"}, {"elu", "Elu"}, {"celu", "Celu"}};
-  const std::string name = base(call);
+  const std::string name = call.base();
   const double alpha = call.number(1);
   if (name != "elu" || (call.number(2) == 1 && call.number(3) == 1))
-    return call.finish(find(kOps, name), {call.tensor(0)}, {"alpha", alpha});
+    return call.finish(onnx_name(kOps, name), {call.tensor(0)}, {"alpha", alpha});
   if (call.number(3) != 1) call.refuse("scales its input, which ONNX's Selu does not");
   call.finish("Selu", {call.tensor(0)}, {"alpha", alpha, "gamma", call.number(2)});
 }
@@ -151,7 +140,7 @@ void shift(AtenCall& call) {
   const DType dtype = call.result().dtype;
   if (!is_integral(dtype) || min_of(dtype) < 0) call.refuse("shifts ", to_string(dtype), ", ONNX unsigned integers");
   call.finish("BitShift", {call.operand(0, dtype), call.operand(1, dtype)},
-              {"direction", base(call) == "bitwise_left_shift" ? "LEFT" : "RIGHT"});
+              {"direction", call.base() == "bitwise_left_shift" ? "LEFT" : "RIGHT"});
 }
 
 void selu(AtenCall& call) { call.finish("Selu", {call.tensor(0)}); }
@@ -172,7 +161,7 @@ void softmax(AtenCall& call) {
   const bool takes_dtype = !call.is_none(2) && call.arg(2).is<DType>();
   if (takes_dtype && call.arg(2).as<DType>() != call.meta(0).dtype)
     call.refuse("converts to another data type as it goes");
-  call.finish(base(call).find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)},
+  call.finish(call.base().find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)},
               {"axis", call.axis(1, call.rank(0))});
 }
 
@@ -202,22 +191,22 @@ void reduce(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"mean", "ReduceMean"}, {"sum", "ReduceSum"}, {"amax", "ReduceMax"},           {"amin", "ReduceMin"},
       {"max", "ReduceMax"},   {"min", "ReduceMin"}, {"logsumexp", "ReduceLogSumExp"}};
-  const std::string name = base(call);
+  const std::string name = call.base();
   const bool takes_axes = call.name() != name + ".default" || name == "amax" || name == "amin" || name == "logsumexp";
   const std::vector<int64_t> axes = takes_axes ? call.axes(1, call.rank(0)) : std::vector<int64_t>();
-  finish_reduction(call, find(kOps, name), call.operand(0, call.result().dtype), axes, takes_axes && call.flag(2));
+  finish_reduction(call, onnx_name(kOps, name), call.operand(0, call.result().dtype), axes, takes_axes && call.flag(2));
 }
 
 // any, all: (self, dim, keepdim)
 void any(AtenCall& call) {
   const bool is_whole = call.name().ends_with(".default");
   const std::vector<int64_t> axes = is_whole ? std::vector<int64_t>() : call.axes(1, call.rank(0));
-  finish_reduction(call, base(call) == "any" ? "ReduceMax" : "ReduceMin", call.operand(0, DType::kBool), axes,
+  finish_reduction(call, call.base() == "any" ? "ReduceMax" : "ReduceMin", call.operand(0, DType::kBool), axes,
                    !is_whole && call.flag(2));
 }
 
 void arg_max(AtenCall& call) {
-  const char* op = base(call) == "argmax" ? "ArgMax" : "ArgMin";
+  const char* op = call.base() == "argmax" ? "ArgMax" : "ArgMin";
   if (call.is_none(1)) {
     if (call.flag(2)) call.refuse("searches all axes at once and keeps them, which ONNX cannot");
     const std::string flat = call.emit("Reshape", {call.tensor(0), call.integers_as_tensor({-1})});
@@ -264,9 +253,9 @@ void cast(AtenCall& call) {
 }
 
 void identity(AtenCall& call) {
-  const bool is_dropout = base(call).find("dropout") != std::string::npos;
+  const bool is_dropout = call.base().find("dropout") != std::string::npos;
   if (is_dropout && call.flag(2)) {
-    if (base(call) != "dropout") call.refuse("is in training mode; export the model in inference mode");
+    if (call.base() != "dropout") call.refuse("is in training mode; export the model in inference mode");
     const std::string training =
         call.file().constant(Tensor::full({}, DType::kBool, 1), call.node().name() + "_training");
     return call.finish("Dropout", {call.tensor(0), call.scalar(call.number(1), DType::kF32), training});
@@ -281,179 +270,9 @@ void getitem(AtenCall& call) {
   call.same_as(call.file().item(list, static_cast<size_t>(call.integer(1))));
 }
 
-void split(AtenCall& call) {
-  const auto* results = std::get_if<std::vector<ValueMeta>>(&call.node().meta.val.value);
-  if (results == nullptr || results->empty()) call.refuse("gives an unknown number of parts");
-  const int64_t axis = call.axis(call.node().target().find("unbind") != std::string::npos ? 1 : 2, call.rank(0));
-  const bool unbinds = base(call) == "unbind";
-  std::vector<int64_t> parts;
-  const std::vector<std::string> names = call.name_results(results->size());
-  std::vector<std::string> outputs;
-  for (size_t i = 0; i < results->size(); ++i) {
-    const TensorMeta& part = *(*results)[i].tensor();
-    const auto size = unbinds ? std::optional<int64_t>(1) : part.sizes[static_cast<size_t>(axis)].constant();
-    if (!size) call.refuse("divides an axis whose size is open");
-    parts.push_back(*size);
-    outputs.push_back(unbinds ? call.file().fresh(names[i] + "_part") : names[i]);
-  }
-  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs,
-                        call.node().meta.extra_of(kOnnxNode));
-  if (unbinds)
-    for (size_t i = 0; i < outputs.size(); ++i)
-      call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, names[i]);
-}
-
-void join(AtenCall& call) {
-  const bool stacks = base(call) == "stack";
-  const DType dtype = call.result().dtype;
-  const int64_t axis = call.axis(1, call.result().sizes.size());
-  std::vector<std::string> parts;
-  for (const Argument& part : call.arg(0).list()) {
-    std::string value = call.operand(part, dtype);
-    if (stacks) value = call.emit("Unsqueeze", {value, call.integers_as_tensor({axis})});
-    parts.push_back(std::move(value));
-  }
-  call.finish("Concat", parts, {"axis", axis});
-}
-
-// (self, dim, start, end, step); narrow: (self, dim, start, length)
-void slice(AtenCall& call) {
-  const int64_t axis = call.axis(1, call.rank(0));
-  const auto bound = [&](size_t i, int64_t if_none) {
-    const Node* node = call.arg(i).node();
-    if (node) return call.emit("Reshape", {call.file().value(node), call.integers_as_tensor({1})});
-    return call.integers_as_tensor({call.is_none(i) ? if_none : call.integer(i)});
-  };
-  std::string end =
-      base(call) == "narrow" ? call.integers_as_tensor({call.integer(2) + call.integer(3)}) : bound(3, INT64_MAX);
-  const int64_t step = base(call) == "narrow" ? 1 : call.integer(4);
-  call.finish("Slice",
-              {call.tensor(0), bound(2, 0), end, call.integers_as_tensor({axis}), call.integers_as_tensor({step})});
-}
-
-void flip(AtenCall& call) {
-  // ONNX's shape inference takes an empty axis that is turned around for one of size 1.
-  std::vector<int64_t> axes = call.axes(1, call.rank(0));
-  std::erase_if(axes, [&](int64_t axis) { return call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(0); });
-  if (axes.empty()) return call.same_as(call.tensor(0));
-  const auto all = [&](int64_t value) { return call.integers_as_tensor(std::vector<int64_t>(axes.size(), value)); };
-  call.finish("Slice", {call.tensor(0), all(-1), all(INT64_MIN), call.integers_as_tensor(axes), all(-1)});
-}
-
-void select(AtenCall& call) {
-  call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))});
-}
-void embedding(AtenCall& call) {
-  if (write_embedding_of_integers(call)) return;
-  call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0});
-}
-void index_select(AtenCall& call) {
-  call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
-}
-void gather(AtenCall& call) {
-  call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
-}
-
-// A size of 0 stands for that of the input unless `allowzero` says otherwise.
-void reshape(AtenCall& call) {
-  const Argument::List& sizes = call.arg(1).list();
-  const bool has_zero =
-      std::any_of(sizes.begin(), sizes.end(), [](const Argument& size) { return size.integer() == 0; });
-  call.finish("Reshape", {call.tensor(0), call.sizes(1, !has_zero)}, {"allowzero", has_zero});
-}
-
-// Axes that keep their size are copied (0), the joined ones inferred; behind those, open sizes are computed.
-void flatten(AtenCall& call) {
-  const size_t rank = call.rank(0);
-  const int64_t start = call.axis(1, rank), end = call.axis(2, rank);
-  if (start == 1 && end == static_cast<int64_t>(rank) - 1) return call.finish("Flatten", {call.tensor(0)}, {"axis", 1});
-  std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
-  sizes.push_back(-1);
-  const SymShape& found = call.meta(0).sizes;
-  const auto behind = found.begin() + end + 1;
-  if (std::all_of(behind, found.end(), [](const SymInt& size) { return size.is_constant(); })) {
-    for (auto size = behind; size != found.end(); ++size) sizes.push_back(*size->constant());
-    return call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
-  }
-  const auto bound = [&](int64_t at) { return call.integers_as_tensor({at}); };
-  const std::string rest =
-      call.emit("Slice", {call.emit("Shape", {call.tensor(0)}), bound(end + 1), bound(static_cast<int64_t>(rank))});
-  call.finish("Reshape", {call.tensor(0), call.emit("Concat", {call.integers_as_tensor(sizes), rest}, {"axis", 0})});
-}
-
-void squeeze(AtenCall& call) {
-  const size_t rank = call.rank(0);
-  std::vector<int64_t> axes;
-  for (const int64_t axis : call.name() == "squeeze.default" ? call.axes(99, rank) : call.axes(1, rank))
-    if (call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(1)) axes.push_back(axis);
-  if (axes.empty()) return call.same_as(call.tensor(0));
-  call.finish("Squeeze", {call.tensor(0), call.integers_as_tensor(axes)});
-}
-void unsqueeze(AtenCall& call) {
-  call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})});
-}
-
-void permute(AtenCall& call) {
-  const size_t rank = call.rank(0);
-  std::vector<int64_t> axes;
-  const std::string name = base(call);
-  if (name == "permute" || name == "permute_copy") {
-    axes = call.axes(1, rank);
-  } else {
-    for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
-    const bool turns = name == "t" || name == "t_copy";
-    if (turns && rank == 2) std::swap(axes[0], axes[1]);
-    else if (!turns)
-      std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
-  }
-  call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
-}
-
-// -1 keeps the size; ONNX does that with 1.
-void expand(AtenCall& call) {
-  const Argument::List& list = call.arg(1).list();
-  std::vector<std::string> parts;
-  for (const Argument& size : list)
-    parts.push_back(size.is_node()
-                        ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
-                        : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
-  call.finish("Expand", {call.tensor(0), call.emit("Concat", parts, {"axis", 0})});
-}
-
-void repeat(AtenCall& call) {
-  const auto extra = static_cast<int64_t>(call.arg(1).list().size()) - static_cast<int64_t>(call.rank(0));
-  std::string input = call.tensor(0);
-  std::vector<int64_t> front;
-  for (int64_t i = 0; i < extra; ++i) front.push_back(i);
-  if (extra > 0) input = call.emit("Unsqueeze", {input, call.integers_as_tensor(front)});
-  call.finish("Tile", {input, call.sizes(1, false)});
-}
-
-// PyTorch counts from the last axis.
-void pad(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kModes[] = {
-      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
-  const bool is_constant = call.name() == "constant_pad_nd.default";
-  const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
-  const char* known = find(kModes, mode);
-  if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
-  if (mode == "circular" && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
-  const Argument::List& reversed = call.arg(1).list();
-  const size_t rank = call.rank(0);
-  Argument::List pads(2 * rank, Argument(int64_t{0}));
-  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
-    pads[rank - 1 - i / 2] = reversed[i];
-    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
-  }
-  const size_t at = is_constant ? 2 : 3;
-  std::vector<std::string> inputs = {call.tensor(0), call.sizes(pads, false)};
-  if (mode == "constant") inputs.push_back(call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
-  call.finish("Pad", inputs, {"mode", known});
-}
-
 // zeros, ones, full and their likes: (size, value) or (self, value)
 void full(AtenCall& call) {
-  const std::string name = base(call);
+  const std::string name = call.base();
   const DType dtype = call.result().dtype;
   const bool is_like = name.ends_with("_like");
   double value = name.starts_with("ones") ? 1 : 0;
@@ -472,7 +291,7 @@ void arange(AtenCall& call) {
 
 void triangle(AtenCall& call) {
   call.finish("Trilu", {call.tensor(0), call.scalar(static_cast<double>(call.integer(1)), DType::kS64)},
-              {"upper", base(call) == "triu"});
+              {"upper", call.base() == "triu"});
 }
 
 void sym_size(AtenCall& call) {
@@ -484,7 +303,7 @@ void sym_size(AtenCall& call) {
 void sym_arithmetic(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"operator.add", "Add"}, {"operator.sub", "Sub"}, {"operator.mul", "Mul"}, {"operator.floordiv", "Div"}};
-  call.finish(find(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
+  call.finish(onnx_name(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
 }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
@@ -493,10 +312,6 @@ void einsum(AtenCall& call) {
   std::vector<std::string> inputs;
   for (const Argument& input : call.arg(1).list()) inputs.push_back(call.operand(input, call.result().dtype));
   call.finish("Einsum", inputs, {"equation", call.arg(0).as<std::string>().c_str()});
-}
-
-void pixel_shuffle(AtenCall& call) {
-  call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"});
 }
 
 void norm(AtenCall& call) {
@@ -513,171 +328,135 @@ void distances(AtenCall& call) {
   call.finish("com.microsoft.CDist", {call.tensor(0), call.tensor(1)}, {"metric", "euclidean"});
 }
 
-constexpr AtenExporter kExporters[] = {{"_log_softmax.default", softmax},
-                                       {"_softmax.default", softmax},
-                                       {"_to_copy.default", cast},
-                                       {"convert_element_type.no_fuse", cast},
-                                       {"_unsafe_view.default", reshape},
-                                       {"_cdist_forward.default", distances},
-                                       {"__and__.Tensor", logical},
-                                       {"__or__.Tensor", logical},
-                                       {"__xor__.Tensor", logical},
-                                       {"add.Scalar", arithmetic},
-                                       {"add.Tensor", arithmetic},
-                                       {"alias.default", identity},
-                                       {"amax.default", reduce},
-                                       {"amin.default", reduce},
-                                       {"all.default", any},
-                                       {"all.dim", any},
-                                       {"any.default", any},
-                                       {"any.dim", any},
-                                       {"arange.default", arange},
-                                       {"arange.start", arange},
-                                       {"arange.start_step", arange},
-                                       {"argmax.default", arg_max},
-                                       {"argmin.default", arg_max},
-                                       {"bitwise_and.Tensor", logical},
-                                       {"bitwise_left_shift.Tensor", shift},
-                                       {"bitwise_not.default", logical},
-                                       {"bitwise_or.Tensor", logical},
-                                       {"bitwise_right_shift.Tensor", shift},
-                                       {"bitwise_xor.Tensor", logical},
-                                       {"broadcast_to.default", expand},
-                                       {"cat.default", join},
-                                       {"celu.default", with_alpha},
-                                       {"chunk.default", split},
-                                       {"clamp.Tensor", clip},
-                                       {"cdist.default", distances},
-                                       {"clamp.default", clip},
-                                       {"clamp_max.default", clip},
-                                       {"clamp_min.default", clip},
-                                       {"clone.default", identity},
-                                       {"concat.default", join},
-                                       {"constant_pad_nd.default", pad},
-                                       {"contiguous.default", identity},
-                                       {"cumsum.default", cumsum},
-                                       {"detach.default", identity},
-                                       {"div.Scalar", arithmetic},
-                                       {"div.Tensor", arithmetic},
-                                       {"div.Tensor_mode", whole_division},
-                                       {"dropout.default", identity},
-                                       {"einsum.default", einsum},
-                                       {"elu.default", with_alpha},
-                                       {"embedding.default", embedding},
-                                       {"eq.Scalar", compare},
-                                       {"eq.Tensor", compare},
-                                       {"expand.default", expand},
-                                       {"expand_copy.default", expand},
-                                       {"feature_dropout.default", identity},
-                                       {"flatten.using_ints", flatten},
-                                       {"flip.default", flip},
-                                       {"floor_divide.default", whole_division},
-                                       {"fmod.Scalar", remainder},
-                                       {"fmod.Tensor", remainder},
-                                       {"full.default", full},
-                                       {"full_like.default", full},
-                                       {"gather.default", gather},
-                                       {"ge.Scalar", compare},
-                                       {"ge.Tensor", compare},
-                                       {"gelu.default", gelu},
-                                       {"gt.Scalar", compare},
-                                       {"gt.Tensor", compare},
-                                       {"hardshrink.default", hard_shrink},
-                                       {"hardsigmoid.default", hard_sigmoid},
-                                       {"hardtanh.default", clip},
-                                       {"index_select.default", index_select},
-                                       {"isinf.default", is_inf},
-                                       {"le.Scalar", compare},
-                                       {"le.Tensor", compare},
-                                       {"leaky_relu.default", with_alpha},
-                                       {"lift_fresh_copy.default", identity},
-                                       {"linalg_vector_norm.default", norm},
-                                       {"logsumexp.default", reduce},
-                                       {"log_softmax.int", softmax},
-                                       {"lt.Scalar", compare},
-                                       {"lt.Tensor", compare},
-                                       {"masked_fill.Scalar", masked_fill},
-                                       {"masked_fill.Tensor", masked_fill},
-                                       {"max.default", reduce},
-                                       {"max.other", arithmetic},
-                                       {"maximum.default", arithmetic},
-                                       {"mean.default", reduce},
-                                       {"mean.dim", reduce},
-                                       {"min.default", reduce},
-                                       {"min.other", arithmetic},
-                                       {"minimum.default", arithmetic},
-                                       {"mish.default", mish},
-                                       {"mul.Scalar", arithmetic},
-                                       {"mul.Tensor", arithmetic},
-                                       {"narrow.default", slice},
-                                       {"ne.Scalar", compare},
-                                       {"ne.Tensor", compare},
-                                       {"ones.default", full},
-                                       {"ones_like.default", full},
-                                       {"operator.add", sym_arithmetic},
-                                       {"operator.floordiv", sym_arithmetic},
-                                       {"operator.getitem", getitem},
-                                       {"operator.mul", sym_arithmetic},
-                                       {"operator.sub", sym_arithmetic},
-                                       {"pad.default", pad},
-                                       {"permute.default", permute},
-                                       {"permute_copy.default", permute},
-                                       {"pixel_shuffle.default", pixel_shuffle},
-                                       {"pow.Tensor_Scalar", arithmetic},
-                                       {"pow.Tensor_Tensor", arithmetic},
-                                       {"prod.default", product},
-                                       {"prod.dim_int", product},
-                                       {"prelu.default", prelu},
-                                       {"relu6.default", clip},
-                                       {"remainder.Scalar", remainder},
-                                       {"remainder.Tensor", remainder},
-                                       {"repeat.default", repeat},
-                                       {"reshape.default", reshape},
-                                       {"rsqrt.default", rsqrt},
-                                       {"rsub.Scalar", arithmetic},
-                                       {"rsub.Tensor", arithmetic},
-                                       {"scalar_tensor.default", scalar_tensor},
-                                       {"select.int", select},
-                                       {"select_copy.int", select},
-                                       {"selu.default", selu},
-                                       {"silu.default", silu},
-                                       {"slice.Tensor", slice},
-                                       {"slice_copy.Tensor", slice},
-                                       {"softmax.int", softmax},
-                                       {"softplus.default", softplus},
-                                       {"split.Tensor", split},
-                                       {"split.sizes", split},
-                                       {"split_with_sizes.default", split},
-                                       {"square.default", square},
-                                       {"squeeze.default", squeeze},
-                                       {"squeeze.dim", squeeze},
-                                       {"squeeze.dims", squeeze},
-                                       {"stack.default", join},
-                                       {"sub.Scalar", arithmetic},
-                                       {"sub.Tensor", arithmetic},
-                                       {"sum.default", reduce},
-                                       {"sum.dim_IntList", reduce},
-                                       {"sym_size.int", sym_size},
-                                       {"t.default", permute},
-                                       {"threshold.default", threshold},
-                                       {"tile.default", repeat},
-                                       {"to.device", cast},
-                                       {"to.dtype", cast},
-                                       {"to.dtype_layout", cast},
-                                       {"topk.default", topk},
-                                       {"transpose.int", permute},
-                                       {"tril.default", triangle},
-                                       {"triu.default", triangle},
-                                       {"type_as.default", cast},
-                                       {"unbind.int", split},
-                                       {"unsqueeze.default", unsqueeze},
-                                       {"view.default", reshape},
-                                       {"view_copy.default", reshape},
-                                       {"where.ScalarOther", where},
-                                       {"where.ScalarSelf", where},
-                                       {"where.self", where},
-                                       {"zeros.default", full},
-                                       {"zeros_like.default", full}};
+constexpr AtenExporter kExporters[] = {
+    {"__and__.Tensor", logical},
+    {"__or__.Tensor", logical},
+    {"__xor__.Tensor", logical},
+    {"_cdist_forward.default", distances},
+    {"_log_softmax.default", softmax},
+    {"_softmax.default", softmax},
+    {"_to_copy.default", cast},
+    {"add.Scalar", arithmetic},
+    {"add.Tensor", arithmetic},
+    {"alias.default", identity},
+    {"all.default", any},
+    {"all.dim", any},
+    {"amax.default", reduce},
+    {"amin.default", reduce},
+    {"any.default", any},
+    {"any.dim", any},
+    {"arange.default", arange},
+    {"arange.start", arange},
+    {"arange.start_step", arange},
+    {"argmax.default", arg_max},
+    {"argmin.default", arg_max},
+    {"bitwise_and.Tensor", logical},
+    {"bitwise_left_shift.Tensor", shift},
+    {"bitwise_not.default", logical},
+    {"bitwise_or.Tensor", logical},
+    {"bitwise_right_shift.Tensor", shift},
+    {"bitwise_xor.Tensor", logical},
+    {"cdist.default", distances},
+    {"celu.default", with_alpha},
+    {"clamp.Tensor", clip},
+    {"clamp.default", clip},
+    {"clamp_max.default", clip},
+    {"clamp_min.default", clip},
+    {"clone.default", identity},
+    {"contiguous.default", identity},
+    {"convert_element_type.no_fuse", cast},
+    {"cumsum.default", cumsum},
+    {"detach.default", identity},
+    {"div.Scalar", arithmetic},
+    {"div.Tensor", arithmetic},
+    {"div.Tensor_mode", whole_division},
+    {"dropout.default", identity},
+    {"einsum.default", einsum},
+    {"elu.default", with_alpha},
+    {"eq.Scalar", compare},
+    {"eq.Tensor", compare},
+    {"feature_dropout.default", identity},
+    {"floor_divide.default", whole_division},
+    {"fmod.Scalar", remainder},
+    {"fmod.Tensor", remainder},
+    {"full.default", full},
+    {"full_like.default", full},
+    {"ge.Scalar", compare},
+    {"ge.Tensor", compare},
+    {"gelu.default", gelu},
+    {"gt.Scalar", compare},
+    {"gt.Tensor", compare},
+    {"hardshrink.default", hard_shrink},
+    {"hardsigmoid.default", hard_sigmoid},
+    {"hardtanh.default", clip},
+    {"isinf.default", is_inf},
+    {"le.Scalar", compare},
+    {"le.Tensor", compare},
+    {"leaky_relu.default", with_alpha},
+    {"lift_fresh_copy.default", identity},
+    {"linalg_vector_norm.default", norm},
+    {"log_softmax.int", softmax},
+    {"logsumexp.default", reduce},
+    {"lt.Scalar", compare},
+    {"lt.Tensor", compare},
+    {"masked_fill.Scalar", masked_fill},
+    {"masked_fill.Tensor", masked_fill},
+    {"max.default", reduce},
+    {"max.other", arithmetic},
+    {"maximum.default", arithmetic},
+    {"mean.default", reduce},
+    {"mean.dim", reduce},
+    {"min.default", reduce},
+    {"min.other", arithmetic},
+    {"minimum.default", arithmetic},
+    {"mish.default", mish},
+    {"mul.Scalar", arithmetic},
+    {"mul.Tensor", arithmetic},
+    {"ne.Scalar", compare},
+    {"ne.Tensor", compare},
+    {"ones.default", full},
+    {"ones_like.default", full},
+    {"operator.add", sym_arithmetic},
+    {"operator.floordiv", sym_arithmetic},
+    {"operator.getitem", getitem},
+    {"operator.mul", sym_arithmetic},
+    {"operator.sub", sym_arithmetic},
+    {"pow.Tensor_Scalar", arithmetic},
+    {"pow.Tensor_Tensor", arithmetic},
+    {"prelu.default", prelu},
+    {"prod.default", product},
+    {"prod.dim_int", product},
+    {"relu6.default", clip},
+    {"remainder.Scalar", remainder},
+    {"remainder.Tensor", remainder},
+    {"rsqrt.default", rsqrt},
+    {"rsub.Scalar", arithmetic},
+    {"rsub.Tensor", arithmetic},
+    {"scalar_tensor.default", scalar_tensor},
+    {"selu.default", selu},
+    {"silu.default", silu},
+    {"softmax.int", softmax},
+    {"softplus.default", softplus},
+    {"square.default", square},
+    {"sub.Scalar", arithmetic},
+    {"sub.Tensor", arithmetic},
+    {"sum.default", reduce},
+    {"sum.dim_IntList", reduce},
+    {"sym_size.int", sym_size},
+    {"threshold.default", threshold},
+    {"to.device", cast},
+    {"to.dtype", cast},
+    {"to.dtype_layout", cast},
+    {"topk.default", topk},
+    {"tril.default", triangle},
+    {"triu.default", triangle},
+    {"type_as.default", cast},
+    {"where.ScalarOther", where},
+    {"where.ScalarSelf", where},
+    {"where.self", where},
+    {"zeros.default", full},
+    {"zeros_like.default", full},
+};
 
 }  // namespace
 
@@ -687,7 +466,7 @@ const AtenExporter* find_aten_exporter(std::string_view name) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const AtenExporter*> out;
     for (const auto& table : {attention_exporters(), element_exporters(), layer_exporters(), control_exporters(),
-                              signal_exporters(), string_exporters(), view_exporters()})
+                              place_exporters(), signal_exporters(), string_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

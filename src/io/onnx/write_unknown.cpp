@@ -3,6 +3,7 @@
 
 #include "io/onnx/export.h"
 #include "io/onnx/import.h"
+#include "op/facts.h"
 
 namespace qdq {
 
@@ -79,10 +80,9 @@ struct Read {
 // Inputs are arguments in order and attributes keywords; or lists of inputs and of names and values of attributes.
 Read read_of(const Node& node) {
   const std::string& version = node.meta.extra_of(kOnnxVersion);
-  if (!node.target().starts_with("torch.ops.") || version.empty()) throw Error(ErrorCode::kUnsupported, "");
-  const size_t begin = std::string_view("torch.ops.").size(), dot = node.target().find('.', begin);
-  Read out{node.target().substr(dot + 1, node.target().rfind('.') - dot - 1), std::stoll(version), node.args(),
-           node.kwargs()};
+  if (space_of(node.target()).empty() || version.empty()) throw Error(ErrorCode::kUnsupported, "");
+  const std::string_view name = local_name(node.target());
+  Read out{std::string(name.substr(0, name.rfind('.'))), std::stoll(version), node.args(), node.kwargs()};
   const bool is_deferred = node.args().size() == 3 && node.arg(0).is_list() && node.arg(1).is_list();
   if (is_deferred) {
     out.inputs = node.arg(0).list();

@@ -1,9 +1,8 @@
-// ATen operators that choose, place, sort and reorder elements as ONNX ones.
+// ATen operators that give elements another shape or order, join and divide tensors, as ONNX ones.
 #include <algorithm>
 #include <numeric>
 
 #include "io/onnx/export.h"
-#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -21,6 +20,13 @@ void move_axis(AtenCall& call) {
   call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
 }
 
+// The sizes of the input from this axis on.
+std::string sizes_from(AtenCall& call, int64_t axis) {
+  const auto bound = [&](int64_t at) { return call.integers_as_tensor({at}); };
+  return call.emit("Slice",
+                   {call.emit("Shape", {call.tensor(0)}), bound(axis), bound(static_cast<int64_t>(call.rank(0)))});
+}
+
 // Axes in front keep their size (0); of the others one is inferred, and more are computed.
 void unflatten(AtenCall& call) {
   const auto axis = static_cast<size_t>(call.axis(1, call.rank(0)));
@@ -28,9 +34,7 @@ void unflatten(AtenCall& call) {
   for (size_t i = axis; i < call.result().sizes.size(); ++i)
     sizes.push_back(call.result().sizes[i].constant().value_or(-1));
   if (std::count(sizes.begin(), sizes.end(), -1) > 1) {
-    const auto bound = [&](size_t at) { return call.integers_as_tensor({static_cast<int64_t>(at)}); };
-    const std::string behind =
-        call.emit("Slice", {call.emit("Shape", {call.tensor(0)}), bound(axis + 1), bound(call.rank(0))});
+    const std::string behind = sizes_from(call, static_cast<int64_t>(axis) + 1);
     const std::string front = call.integers_as_tensor(std::vector<int64_t>(axis, 0));
     return call.finish("Reshape",
                        {call.tensor(0), call.emit("Concat", {front, call.sizes(2, false), behind}, {"axis", 0})});
@@ -59,237 +63,206 @@ void repeat_each(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.integers_as_tensor(places)}, {"axis", axis});
 }
 
-// The integers of several axes from the first on, side by side: [..., axes].
-std::string joined_indices(AtenCall& call, const Argument::List& indices) {
-  const SymShape* sizes = nullptr;
-  bool differ = false;
-  for (const Argument& index : indices) {
-    if (!index.is_node()) call.refuse("leaves out axes in front of others that it has indices for");
-    const TensorMeta& meta = call.meta_of(index.node());
-    if (!is_integral(meta.dtype)) call.refuse("takes elements by a mask");
-    differ = differ || (sizes && *sizes != meta.sizes);
-    sizes = &meta.sizes;
-  }
-  std::vector<std::string> parts;
-  for (const Argument& index : indices) parts.push_back(call.operand(index, DType::kS64));
-  if (differ) {
-    // All in the shape that they broadcast to, which their sum has.
-    std::string sum = parts[0];
-    for (size_t i = 1; i < parts.size(); ++i) sum = call.emit("Add", {sum, parts[i]});
-    const std::string shape = call.emit("Shape", {sum});
-    for (std::string& part : parts) part = call.emit("Expand", {part, shape});
-  }
-  for (std::string& part : parts) part = call.emit("Unsqueeze", {part, call.integers_as_tensor({-1})});
-  return parts.size() == 1 ? parts[0] : call.emit("Concat", parts, {"axis", -1});
-}
-
-// (self, indices): one index of any axis, or several from the first axis on.
-void index(AtenCall& call) {
-  const Argument::List& indices = call.arg(1).list();
-  const auto given = std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
-  if (given != 1) return call.finish("GatherND", {call.tensor(0), joined_indices(call, indices)});
-  const auto at = std::find_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
-  const Node* node = at->node();
-  const int64_t axis = at - indices.begin();
-  const DType dtype = call.meta_of(node).dtype;
-  if (is_integral(dtype)) {
-    const std::string places = call.operand(*at, dtype == DType::kS32 ? DType::kS32 : DType::kS64);
-    return call.finish("Gather", {call.tensor(0), places}, {"axis", axis});
-  }
-  if (axis != 0) call.refuse("takes elements by a mask behind the first axis");
-  const std::vector<int64_t> turn = {1, 0};
-  const std::string places = call.emit("Transpose", {call.emit("NonZero", {call.file().value(node)})}, {"perm", turn});
-  call.finish("GatherND", {call.tensor(0), places});
-}
-
-// (self, indices, values, accumulate)
-void index_put(AtenCall& call) {
-  const Argument::List& indices = call.arg(1).list();
-  const DType dtype = call.result().dtype;
-  if (indices.size() == 1 && indices[0].is_node() && call.meta_of(indices[0].node()).dtype == DType::kBool &&
-      call.rank(2) == 0 && !call.flag(3)) {
-    // A mask of the first axes and one value.
-    std::string mask = call.file().value(indices[0].node());
-    const auto rank = static_cast<int64_t>(call.meta_of(indices[0].node()).sizes.size());
-    std::vector<int64_t> others;
-    for (int64_t i = rank; i < static_cast<int64_t>(call.rank(0)); ++i) others.push_back(i);
-    if (!others.empty()) mask = call.emit("Unsqueeze", {mask, call.integers_as_tensor(others)});
-    return call.finish("Where", {mask, call.operand(2, dtype), call.tensor(0)});
-  }
-  const std::string places = joined_indices(call, indices);
-  // One value for each place: what is broadcast is spread.
-  SymShape wanted;
-  for (const Argument& index : indices) wanted = broadcast_shapes(wanted, call.meta_of(index.node()).sizes);
-  std::string values = call.operand(2, dtype);
-  wanted.insert(wanted.end(), call.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(indices.size()),
-                call.meta(0).sizes.end());
-  if (call.meta(2).sizes != wanted) {
-    std::vector<std::string> parts = {call.emit(
-        "Slice", {call.emit("Shape", {places}), call.integers_as_tensor({0}), call.integers_as_tensor({-1})})};
-    if (call.rank(0) > indices.size())
-      parts.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(0)}),
-                                          call.integers_as_tensor({static_cast<int64_t>(indices.size())}),
-                                          call.integers_as_tensor({static_cast<int64_t>(call.rank(0))})}));
-    values = call.emit("Expand", {values, call.emit("Concat", parts, {"axis", 0})});
-  }
-  call.finish("ScatterND", {call.tensor(0), places, values}, {"reduction", call.flag(3) ? "add" : "none"});
-}
-
-// scatter: (self, dim, index, src or value); scatter_add; scatter_reduce: (self, dim, index, src, reduce,
-// include_self)
-void scatter(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kReductions[] = {
-      {"sum", "add"}, {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}};
-  const std::string name = call.name();
-  const DType dtype = call.result().dtype;
-  const char* reduction = name.starts_with("scatter_add") ? "add" : "none";
-  if (name.starts_with("scatter_reduce")) {
-    const auto& wanted = call.arg(4).as<std::string>();
-    const auto* known = std::find_if(std::begin(kReductions), std::end(kReductions),
-                                     [&](const auto& each) { return each.first == wanted; });
-    if (known == std::end(kReductions) || !call.flag(5))
-      call.refuse("joins values by ", wanted, call.flag(5) ? "" : " without those that were there",
-                  ", which ONNX cannot");
-    reduction = known->second;
-    if ((wanted == "amax" || wanted == "amin") && !call.file().reaches(18))
-      call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
-  }
-  std::string values;
-  if (name == "scatter.value") {
-    values = call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
-  } else {
-    values = call.operand(3, dtype);
-    // PyTorch takes as many values of each axis as there are places; ONNX wants no more.
-    if (call.meta(3).sizes != call.meta(2).sizes) {
-      const std::vector<int64_t> front(call.rank(2), 0);
-      values = call.emit("Slice", {values, call.integers_as_tensor(front), call.emit("Shape", {call.tensor(2)})});
-    }
-  }
-  call.finish("ScatterElements", {call.tensor(0), call.operand(2, DType::kS64), values},
-              {"axis", call.axis(1, call.rank(0)), "reduction", reduction});
-}
-
-void nonzero(AtenCall& call) {
-  const std::vector<int64_t> turn = {1, 0};
-  call.finish("Transpose", {call.emit("NonZero", {call.tensor(0)})}, {"perm", turn});
-}
-
-// _unique2: (self, sorted, ...); unique_dim: (self, dim, sorted, ...): values, places in them, counts.
-void unique(AtenCall& call) {
-  const bool has_axis = call.name() == "unique_dim.default";
-  OnnxAttributes attributes = {"sorted", 1};
-  if (has_axis) attributes.add("axis", call.axis(1, call.rank(0)));
-  const std::vector<std::string> names = call.name_results(3);
-  const std::string places = has_axis ? names[1] : call.file().fresh(names[1] + "_part");
-  call.file().emit_many("Unique", {call.tensor(0)}, attributes, {names[0], "", places, names[2]},
-                        call.node().meta.extra_of(kOnnxNode));
-  if (!has_axis) call.file().emit("Reshape", {places, call.emit("Shape", {call.tensor(0)})}, {}, names[1]);
-}
-
-// (self, dim, descending): all elements of an axis from the largest on, or from the smallest.
-void sort(AtenCall& call) {
-  const int64_t axis = call.axis(1, call.rank(0));
-  const std::string size =
-      call.emit("Gather", {call.emit("Shape", {call.tensor(0)}), call.integers_as_tensor({axis})}, {"axis", 0});
-  const bool gives_places = call.name() == "argsort.default";
+void split(AtenCall& call) {
+  const auto* results = std::get_if<std::vector<ValueMeta>>(&call.node().meta.val.value);
+  if (results == nullptr || results->empty()) call.refuse("gives an unknown number of parts");
+  const int64_t axis = call.axis(call.node().target().find("unbind") != std::string::npos ? 1 : 2, call.rank(0));
+  const bool unbinds = call.base() == "unbind";
+  std::vector<int64_t> parts;
+  const std::vector<std::string> names = call.name_results(results->size());
   std::vector<std::string> outputs;
-  if (gives_places) outputs = {call.file().fresh(call.node().name() + "_part"), call.file().name_of(&call.node())};
-  else outputs = call.name_results(2);
-  call.file().emit_many("TopK", {call.tensor(0), size}, {"axis", axis, "largest", call.flag(2), "sorted", 1}, outputs,
+  for (size_t i = 0; i < results->size(); ++i) {
+    const TensorMeta& part = *(*results)[i].tensor();
+    const auto size = unbinds ? std::optional<int64_t>(1) : part.sizes[static_cast<size_t>(axis)].constant();
+    if (!size) call.refuse("divides an axis whose size is open");
+    parts.push_back(*size);
+    outputs.push_back(unbinds ? call.file().fresh(names[i] + "_part") : names[i]);
+  }
+  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs,
                         call.node().meta.extra_of(kOnnxNode));
-  if (gives_places) call.file().set(&call.node(), outputs[1]);
+  if (unbinds)
+    for (size_t i = 0; i < outputs.size(); ++i)
+      call.file().emit("Squeeze", {outputs[i], call.integers_as_tensor({axis})}, {}, names[i]);
 }
 
-void item(AtenCall& call) {
-  call.finish("Reshape", {call.operand(0, DType::kS64),
-                          call.file().constant(Tensor::empty({0}, DType::kS64), call.node().name() + "_constant")});
+void join(AtenCall& call) {
+  const bool stacks = call.base() == "stack";
+  const DType dtype = call.result().dtype;
+  const int64_t axis = call.axis(1, call.result().sizes.size());
+  std::vector<std::string> parts;
+  for (const Argument& part : call.arg(0).list()) {
+    std::string value = call.operand(part, dtype);
+    if (stacks) value = call.emit("Unsqueeze", {value, call.integers_as_tensor({axis})});
+    parts.push_back(std::move(value));
+  }
+  call.finish("Concat", parts, {"axis", axis});
 }
 
-// (boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold, center_point_box)
-void non_max_suppression(AtenCall& call) {
-  const std::string most = call.operand(2, DType::kS64);
-  call.finish("NonMaxSuppression",
-              {call.tensor(0), call.tensor(1), most, call.operand(3, DType::kF32),
-               call.is_none(4) ? std::string() : call.operand(4, DType::kF32)},
-              {"center_point_box", call.flag(5)});
-}
-
-// (input, rois [K, 5], spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): the first number of each
-// row tells the image.
-void roi_align(AtenCall& call) {
-  const auto part = [&](int64_t from, int64_t to) {
-    const auto number = [&](int64_t value) { return call.integers_as_tensor({value}); };
-    return call.emit("Slice", {call.tensor(1), number(from), number(to), number(1)});
+// (self, dim, start, end, step); narrow: (self, dim, start, length)
+void slice(AtenCall& call) {
+  const int64_t axis = call.axis(1, call.rank(0));
+  const auto bound = [&](size_t i, int64_t if_none) {
+    const Node* node = call.arg(i).node();
+    if (node) return call.emit("Reshape", {call.file().value(node), call.integers_as_tensor({1})});
+    return call.integers_as_tensor({call.is_none(i) ? if_none : call.integer(i)});
   };
-  const std::string image = call.emit("Squeeze", {part(0, 1), call.integers_as_tensor({1})});
-  call.finish(
-      "RoiAlign", {call.tensor(0), part(1, 5), call.emit("Cast", image, {"to", format::onnx_number(DType::kS64)})},
-      {"mode", call.name() == "roi_align_max.default" ? "max" : "avg", "spatial_scale", call.number(2), "output_height",
-       call.integer(3), "output_width", call.integer(4), "sampling_ratio", std::max<int64_t>(0, call.integer(5)),
-       "coordinate_transformation_mode", call.flag(6) ? "half_pixel" : "output_half_pixel"});
+  std::string end =
+      call.base() == "narrow" ? call.integers_as_tensor({call.integer(2) + call.integer(3)}) : bound(3, INT64_MAX);
+  const int64_t step = call.base() == "narrow" ? 1 : call.integer(4);
+  call.finish("Slice",
+              {call.tensor(0), bound(2, 0), end, call.integers_as_tensor({axis}), call.integers_as_tensor({step})});
 }
 
-// (input, rois [K, 5], spatial_scale, pooled_height, pooled_width): the pooled regions, and where their values stood.
-void roi_pool(AtenCall& call) {
-  const std::vector<std::string> results = call.name_results(1);
-  call.file().emit_many(
-      "MaxRoiPool", {call.tensor(0), call.tensor(1)},
-      {"pooled_shape", std::vector<int64_t>{call.integer(3), call.integer(4)}, "spatial_scale", call.number(2)},
-      results, call.node().meta.extra_of(kOnnxNode));
+void flip(AtenCall& call) {
+  // ONNX's shape inference takes an empty axis that is turned around for one of size 1.
+  std::vector<int64_t> axes = call.axes(1, call.rank(0));
+  std::erase_if(axes, [&](int64_t axis) { return call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(0); });
+  if (axes.empty()) return call.same_as(call.tensor(0));
+  const auto all = [&](int64_t value) { return call.integers_as_tensor(std::vector<int64_t>(axes.size(), value)); };
+  call.finish("Slice", {call.tensor(0), all(-1), all(INT64_MIN), call.integers_as_tensor(axes), all(-1)});
 }
 
-// (input, weight, offset, mask, bias, strides, paddings, dilations of two axes, groups, offset groups, whether there is
-// a mask)
-void deform_conv(AtenCall& call) {
-  if (!call.file().reaches(19)) call.refuse("moves what it convolves, which ONNX can from opset 19 on");
-  const auto both = [&](size_t i) { return std::vector<int64_t>{call.integer(i), call.integer(i + 1)}; };
-  const std::vector<int64_t> padding = both(7);
-  call.finish(
-      "DeformConv",
-      {call.tensor(0), call.tensor(1), call.tensor(2), call.tensor(4), call.flag(13) ? call.tensor(3) : std::string()},
-      {"strides", both(5), "pads", std::vector<int64_t>{padding[0], padding[1], padding[0], padding[1]}, "dilations",
-       both(9), "group", call.integer(11), "offset_group", call.integer(12)});
+// A size of 0 stands for that of the input unless `allowzero` says otherwise.
+void reshape(AtenCall& call) {
+  const Argument::List& sizes = call.arg(1).list();
+  const bool has_zero =
+      std::any_of(sizes.begin(), sizes.end(), [](const Argument& size) { return size.integer() == 0; });
+  call.finish("Reshape", {call.tensor(0), call.sizes(1, !has_zero)}, {"allowzero", has_zero});
 }
 
-// (input, grid, interpolation_mode, padding_mode, align_corners)
-void grid_sampler(AtenCall& call) {
-  static constexpr const char *kModes[] = {"bilinear", "nearest", "bicubic"},
-                              *kModesSince20[] = {"linear", "nearest", "cubic"},
-                              *kPaddings[] = {"zeros", "border", "reflection"};
-  const int64_t mode = call.integer(2), padding = call.integer(3);
-  const bool is_new = call.file().opset() >= 20 || (call.rank(0) != 4 && call.file().reaches(20));
-  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) call.refuse("has a mode that ONNX does not have");
-  if (call.rank(0) != 4 && !is_new) call.refuse("samples ", call.rank(0), " axes, which ONNX can from opset 20 on");
-  call.finish("GridSample", {call.tensor(0), call.tensor(1)},
-              {"mode", (is_new ? kModesSince20 : kModes)[mode], "padding_mode", kPaddings[padding], "align_corners",
-               call.flag(4)});
+// Axes that keep their size are copied (0), the joined ones inferred; behind those, open sizes are computed.
+void flatten(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  const int64_t start = call.axis(1, rank), end = call.axis(2, rank);
+  if (start == 1 && end == static_cast<int64_t>(rank) - 1) return call.finish("Flatten", {call.tensor(0)}, {"axis", 1});
+  std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
+  sizes.push_back(-1);
+  const SymShape& found = call.meta(0).sizes;
+  const auto behind = found.begin() + end + 1;
+  if (std::all_of(behind, found.end(), [](const SymInt& size) { return size.is_constant(); })) {
+    for (auto size = behind; size != found.end(); ++size) sizes.push_back(*size->constant());
+    return call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
+  }
+  const std::string rest = sizes_from(call, end + 1);
+  call.finish("Reshape", {call.tensor(0), call.emit("Concat", {call.integers_as_tensor(sizes), rest}, {"axis", 0})});
 }
 
-constexpr AtenExporter kViewExporters[] = {{"_unique2.default", unique},
-                                           {"deform_conv2d.default", deform_conv},
-                                           {"roi_pool.default", roi_pool},
-                                           {"argsort.default", sort},
-                                           {"expand_as.default", expand_as},
-                                           {"grid_sampler.default", grid_sampler},
-                                           {"index.Tensor", index},
-                                           {"index_put.default", index_put},
-                                           {"item.default", item},
-                                           {"movedim.int", move_axis},
-                                           {"non_max_suppression.default", non_max_suppression},
-                                           {"roi_align.default", roi_align},
-                                           {"roi_align_max.default", roi_align},
-                                           {"nonzero.default", nonzero},
-                                           {"pixel_unshuffle.default", pixel_unshuffle},
-                                           {"repeat_interleave.self_int", repeat_each},
-                                           {"reshape_as.default", reshape_as},
-                                           {"scatter.src", scatter},
-                                           {"scatter.value", scatter},
-                                           {"scatter_add.default", scatter},
-                                           {"scatter_reduce.two", scatter},
-                                           {"sort.default", sort},
-                                           {"unflatten.int", unflatten},
-                                           {"unique_dim.default", unique},
-                                           {"view_as.default", reshape_as}};
+void squeeze(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> axes;
+  for (const int64_t axis : call.name() == "squeeze.default" ? call.axes(99, rank) : call.axes(1, rank))
+    if (call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(1)) axes.push_back(axis);
+  if (axes.empty()) return call.same_as(call.tensor(0));
+  call.finish("Squeeze", {call.tensor(0), call.integers_as_tensor(axes)});
+}
+void unsqueeze(AtenCall& call) {
+  call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})});
+}
+
+void permute(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  std::vector<int64_t> axes;
+  const std::string name = call.base();
+  if (name == "permute" || name == "permute_copy") {
+    axes = call.axes(1, rank);
+  } else {
+    for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+    const bool turns = name == "t" || name == "t_copy";
+    if (turns && rank == 2) std::swap(axes[0], axes[1]);
+    else if (!turns)
+      std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
+  }
+  call.finish("Transpose", {call.tensor(0)}, {"perm", axes});
+}
+
+// -1 keeps the size; ONNX does that with 1.
+void expand(AtenCall& call) {
+  const Argument::List& list = call.arg(1).list();
+  std::vector<std::string> parts;
+  for (const Argument& size : list)
+    parts.push_back(size.is_node()
+                        ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
+                        : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
+  call.finish("Expand", {call.tensor(0), call.emit("Concat", parts, {"axis", 0})});
+}
+
+void repeat(AtenCall& call) {
+  const auto extra = static_cast<int64_t>(call.arg(1).list().size()) - static_cast<int64_t>(call.rank(0));
+  std::string input = call.tensor(0);
+  std::vector<int64_t> front;
+  for (int64_t i = 0; i < extra; ++i) front.push_back(i);
+  if (extra > 0) input = call.emit("Unsqueeze", {input, call.integers_as_tensor(front)});
+  call.finish("Tile", {input, call.sizes(1, false)});
+}
+
+// PyTorch counts from the last axis.
+void pad(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kModes[] = {
+      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+  const bool is_constant = call.name() == "constant_pad_nd.default";
+  const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
+  const char* known = onnx_name(kModes, mode);
+  if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
+  if (mode == "circular" && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
+  const Argument::List& reversed = call.arg(1).list();
+  const size_t rank = call.rank(0);
+  Argument::List pads(2 * rank, Argument(int64_t{0}));
+  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
+    pads[rank - 1 - i / 2] = reversed[i];
+    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
+  }
+  const size_t at = is_constant ? 2 : 3;
+  std::vector<std::string> inputs = {call.tensor(0), call.sizes(pads, false)};
+  if (mode == "constant") inputs.push_back(call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
+  call.finish("Pad", inputs, {"mode", known});
+}
+
+void pixel_shuffle(AtenCall& call) {
+  call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"});
+}
+
+constexpr AtenExporter kViewExporters[] = {
+    {"_unsafe_view.default", reshape},
+    {"broadcast_to.default", expand},
+    {"cat.default", join},
+    {"chunk.default", split},
+    {"concat.default", join},
+    {"constant_pad_nd.default", pad},
+    {"expand.default", expand},
+    {"expand_as.default", expand_as},
+    {"expand_copy.default", expand},
+    {"flatten.using_ints", flatten},
+    {"flip.default", flip},
+    {"movedim.int", move_axis},
+    {"narrow.default", slice},
+    {"pad.default", pad},
+    {"permute.default", permute},
+    {"permute_copy.default", permute},
+    {"pixel_shuffle.default", pixel_shuffle},
+    {"pixel_unshuffle.default", pixel_unshuffle},
+    {"repeat.default", repeat},
+    {"repeat_interleave.self_int", repeat_each},
+    {"reshape.default", reshape},
+    {"reshape_as.default", reshape_as},
+    {"slice.Tensor", slice},
+    {"slice_copy.Tensor", slice},
+    {"split.Tensor", split},
+    {"split.sizes", split},
+    {"split_with_sizes.default", split},
+    {"squeeze.default", squeeze},
+    {"squeeze.dim", squeeze},
+    {"squeeze.dims", squeeze},
+    {"stack.default", join},
+    {"t.default", permute},
+    {"tile.default", repeat},
+    {"transpose.int", permute},
+    {"unbind.int", split},
+    {"unflatten.int", unflatten},
+    {"unsqueeze.default", unsqueeze},
+    {"view.default", reshape},
+    {"view_as.default", reshape_as},
+    {"view_copy.default", reshape},
+};
 
 }  // namespace
 
