@@ -26,8 +26,11 @@ export const door: Door = {
     return response.arrayBuffer();
   },
 
-  // Shared memory is only for pages that are isolated from others.
-  threads: (wanted = 4) => (globalThis.crossOriginIsolated ? Math.min(wanted, navigator.hardwareConcurrency || 1) : 1),
+  // Shared memory is only for pages that are isolated from others; some builds of WebKit have none even there.
+  threads: (wanted = 4) =>
+    globalThis.crossOriginIsolated && typeof SharedArrayBuffer === "function"
+      ? Math.min(wanted, navigator.hardwareConcurrency || 1)
+      : 1,
 
   // A worker from a blob has the policies of the page; one from a file those of the server's answer, which may lack the
   // page's isolation, and the file may be on another host.
