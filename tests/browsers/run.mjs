@@ -67,7 +67,8 @@ function serve(onAnswer) {
 
 // What a browser answers, or {error}.
 async function ask({ program, args, env }, threads) {
-  let child, timer;
+  let child;
+  let timer;
   let output = "";
   const answer = await new Promise((resolve) => {
     serve(resolve).then((server) => {
