@@ -8,6 +8,7 @@
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
+#include "op/trees.h"
 
 namespace qdq {
 namespace {
@@ -70,41 +71,22 @@ Value eval_non_max_suppression(const Call<Tensor>& call) {
   return Tensor::of<int64_t>({static_cast<int64_t>(picked.size()) / 3, 3}, picked);
 }
 
-// Trees over x [N, F] -> [N, targets]. A node compares feature `features` of a row with `thresholds` as `modes` says
-// and goes to node `yes` or `no`; a missing value (NaN) goes to `yes` where `missing` is 1. A leaf adds the weights
-// `first` to `first` + `count` - 1 to their targets. The second result tells which targets a row has reached.
-enum class Branch : int64_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kLeaf };
-enum TreeArgument : size_t {
-  kX,
-  kRoots,
-  kFeatures,
-  kModes,
-  kThresholds,
-  kYes,
-  kNo,
-  kMissing,
-  kFirst,
-  kCount,
-  kTargets,
-  kWeights,
-  kNumTargets,
-  kAggregate
-};
-bool goes_yes(Branch mode, double value, double threshold) {
+// Trees over x [N, F] -> [N, targets]. The second result tells which targets a row has reached.
+bool goes_yes(TreeMode mode, double value, double threshold) {
   switch (mode) {
-    case Branch::kLessEqual: return value <= threshold;
-    case Branch::kLess: return value < threshold;
-    case Branch::kGreaterEqual: return value >= threshold;
-    case Branch::kGreater: return value > threshold;
-    case Branch::kEqual: return value == threshold;
+    case TreeMode::kLessEqual: return value <= threshold;
+    case TreeMode::kLess: return value < threshold;
+    case TreeMode::kGreaterEqual: return value >= threshold;
+    case TreeMode::kGreater: return value > threshold;
+    case TreeMode::kEqual: return value == threshold;
     default: return value != threshold;
   }
 }
 MetaValue infer_tree_ensemble(const Call<TensorMeta>& call) {
-  const TensorMeta& x = call.tensor(kX);
+  const TensorMeta& x = call.tensor(kTreeX);
   QDQ_CHECK(x.sizes.size() == 2, kInvalidArgument, call.op().target, " wants rows [N, F], found shape ",
             to_string(x.sizes));
-  const int64_t targets = call.integer(kNumTargets);
+  const int64_t targets = call.integer(kTreeNumTargets);
   QDQ_CHECK(targets >= 1 && targets <= 1 << 20, kInvalidArgument, call.op().target, " got ", targets, " targets");
   const SymShape sizes{x.sizes[0], SymInt(targets)};
   return MetaValue::List{tensor_meta(x.dtype == DType::kF64 ? DType::kF64 : DType::kF32, sizes),
@@ -113,12 +95,13 @@ MetaValue infer_tree_ensemble(const Call<TensorMeta>& call) {
 Value eval_tree_ensemble(const Call<Tensor>& call) {
   infer_call(call);
   const auto integers = [&](size_t i) { return call.tensor(i).to(DType::kS64).contiguous(); };
-  const Tensor roots = integers(kRoots), features = integers(kFeatures), modes = integers(kModes), yes = integers(kYes),
-               no = integers(kNo), missing = integers(kMissing), first = integers(kFirst), count = integers(kCount),
-               targets = integers(kTargets), weights = call.tensor(kWeights).to(DType::kF64).contiguous(),
-               thresholds = call.tensor(kThresholds).to(DType::kF64).contiguous();
-  const Tensor x = call.tensor(kX).to(DType::kF64).contiguous();
-  const int64_t nodes = features.numel(), width = x.size(1), num_targets = call.integer(kNumTargets);
+  const Tensor roots = integers(kTreeRoots), features = integers(kTreeFeatures), modes = integers(kTreeModes),
+               yes = integers(kTreeYes), no = integers(kTreeNo), missing = integers(kTreeMissing),
+               first = integers(kTreeFirst), count = integers(kTreeCount), targets = integers(kTreeTargets),
+               weights = call.tensor(kTreeWeights).to(DType::kF64).contiguous(),
+               thresholds = call.tensor(kTreeThresholds).to(DType::kF64).contiguous();
+  const Tensor x = call.tensor(kTreeX).to(DType::kF64).contiguous();
+  const int64_t nodes = features.numel(), width = x.size(1), num_targets = call.integer(kTreeNumTargets);
   for (const Tensor& part : {modes, yes, no, missing, first, count, thresholds})
     QDQ_CHECK(part.numel() == nodes, kInvalidArgument, call.op().target, " got parts of ", nodes, " and ", part.numel(),
               " nodes");
@@ -130,7 +113,7 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
               limit);
     return value;
   };
-  const std::string& aggregate = call.string(kAggregate);
+  const std::string& aggregate = call.string(kTreeAggregate);
   const bool smallest = aggregate == "MIN", largest = aggregate == "MAX", mean = aggregate == "AVERAGE";
   QDQ_CHECK(smallest || largest || mean || aggregate == "SUM", kInvalidArgument, call.op().target,
             " joins trees by SUM, AVERAGE, MIN or MAX, found ", aggregate);
@@ -142,9 +125,9 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
     for (int64_t tree = 0; tree < roots.numel(); ++tree) {
       int64_t node = at(roots, tree, nodes, "node");
       // A path has no more nodes than there are; one that is longer goes in a circle.
-      for (int64_t steps = 0; static_cast<Branch>(modes.data<int64_t>()[node]) != Branch::kLeaf; ++steps) {
+      for (int64_t steps = 0; static_cast<TreeMode>(modes.data<int64_t>()[node]) != TreeMode::kLeaf; ++steps) {
         QDQ_CHECK(steps < nodes, kInvalidArgument, call.op().target, " has a tree that goes in a circle");
-        const auto mode = static_cast<Branch>(modes.data<int64_t>()[node]);
+        const auto mode = static_cast<TreeMode>(modes.data<int64_t>()[node]);
         const double value = x.data<double>()[row * width + at(features, node, width, "feature")];
         const bool is_yes = goes_yes(mode, value, thresholds.data<double>()[node]) ||
                             (missing.data<int64_t>()[node] != 0 && value != value);
@@ -165,7 +148,7 @@ Value eval_tree_ensemble(const Call<Tensor>& call) {
     for (int64_t i = 0; mean && i < num_targets; ++i)
       sums[i] /= static_cast<double>(std::max<int64_t>(1, roots.numel()));
   }
-  return Value::List{out.to(call.tensor(kX).dtype() == DType::kF64 ? DType::kF64 : DType::kF32), reached};
+  return Value::List{out.to(call.tensor(kTreeX).dtype() == DType::kF64 ? DType::kF64 : DType::kF32), reached};
 }
 
 // The probabilities of C classes [N, C] from decisions between each pair of them [N, C(C-1)/2], whose probabilities are

@@ -41,6 +41,7 @@ class OnnxAttributes {
   void add(const char* name, double value);
   void add(const char* name, const char* value);
   void add(const char* name, const std::vector<int64_t>& value);
+  void add(const char* name, const std::vector<float>& value);
   void add(const char* name, const std::vector<std::string>& value);
   void add(const char* name, const Tensor& value);
   void add(const char* name, std::shared_ptr<const format::OnnxGraph> value);
@@ -148,6 +149,8 @@ class AtenCall {
   int64_t integer(size_t i) const;
   double number(size_t i) const;
   std::vector<int64_t> integers(size_t i, size_t count = 0) const;  // one number counts for all
+  Tensor known(size_t i) const;                                     // a constant; refuses one that is computed
+  std::vector<int64_t> known_integers(size_t i) const;              // the elements of one
   const TensorMeta& meta(size_t i) const;                           // of a tensor argument
   const TensorMeta& meta_of(const Node* node) const;
   const TensorMeta& result() const { return meta_of(&node_); }
@@ -214,6 +217,7 @@ std::span<const AtenExporter> control_exporters();
 std::span<const AtenExporter> place_exporters();
 std::span<const AtenExporter> signal_exporters();
 std::span<const AtenExporter> string_exporters();
+std::span<const AtenExporter> tree_exporters();
 std::span<const AtenExporter> view_exporters();
 
 }  // namespace qdq

@@ -6,6 +6,7 @@
 
 #include "io/onnx/chains.h"
 #include "io/onnx/ml.h"
+#include "op/trees.h"
 
 namespace qdq {
 namespace {
@@ -26,7 +27,7 @@ struct Trees {
     return static_cast<int64_t>(modes.size()) - 1;
   }
 };
-constexpr int64_t kLeafMode = 6;
+constexpr auto kLeafMode = static_cast<int64_t>(TreeMode::kLeaf);
 
 // What the trees give each row: scores, and which of them it has reached; the others are 0.
 struct TreeScores {
@@ -59,8 +60,6 @@ std::vector<double> doubles_of(OnnxCall& call, const std::string& name) {
 
 // Trees whose nodes are told by the number of their tree and their own. `leaves` is "class" or "target".
 Trees numbered_trees(OnnxCall& call, const std::string& leaves) {
-  static constexpr std::string_view kModes[] = {"BRANCH_LEQ", "BRANCH_LT",  "BRANCH_GTE", "BRANCH_GT",
-                                                "BRANCH_EQ",  "BRANCH_NEQ", "LEAF"};
   const std::vector<int64_t> tree = call.integers("nodes_treeids", {}), node = call.integers("nodes_nodeids", {}),
                              feature = call.integers("nodes_featureids", {}),
                              yes = call.integers("nodes_truenodeids", {}), no = call.integers("nodes_falsenodeids", {}),
@@ -75,11 +74,11 @@ Trees numbered_trees(OnnxCall& call, const std::string& leaves) {
   Trees out;
   std::map<std::pair<int64_t, int64_t>, int64_t> places;
   for (size_t i = 0; i < count; ++i) {
-    const auto* mode = std::find(std::begin(kModes), std::end(kModes), modes->strings[i]);
-    if (mode == std::end(kModes)) call.refuse("has a node of mode ", modes->strings[i]);
+    const auto* mode = std::ranges::find(kTreeModeNames, modes->strings[i]);
+    if (mode == std::end(kTreeModeNames)) call.refuse("has a node of mode ", modes->strings[i]);
     if (!places.emplace(std::pair(tree[i], node[i]), static_cast<int64_t>(i)).second)
       call.refuse("has the node ", node[i], " of tree ", tree[i], " twice");
-    out.add(mode - std::begin(kModes), feature[i], threshold[i], !missing.empty() && missing[i] != 0);
+    out.add(mode - std::begin(kTreeModeNames), feature[i], threshold[i], !missing.empty() && missing[i] != 0);
   }
   const auto place = [&](int64_t of_tree, int64_t number) {
     const auto found = places.find({of_tree, number});

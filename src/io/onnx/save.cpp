@@ -75,6 +75,9 @@ void OnnxAttributes::add(const char* name, const char* value) {
 void OnnxAttributes::add(const char* name, const std::vector<int64_t>& value) {
   list.emplace_back(attribute_of(name, OnnxKind::kInts)).ints = value;
 }
+void OnnxAttributes::add(const char* name, const std::vector<float>& value) {
+  list.emplace_back(attribute_of(name, OnnxKind::kFloats)).floats = value;
+}
 void OnnxAttributes::add(const char* name, const std::vector<std::string>& value) {
   list.emplace_back(attribute_of(name, OnnxKind::kStrings)).strings = value;
 }
@@ -549,6 +552,16 @@ std::vector<std::string> AtenCall::name_results(size_t count) {
   std::vector<std::string> out = file_.name_items(node_, count);
   file_.set_items(&node_, out);
   return out;
+}
+Tensor AtenCall::known(size_t i) const {
+  const Node* node = arg(i).node();
+  if (node == nullptr || node->op() != Node::Op::kGetAttr)
+    refuse("has computed values as its ", op_.schema.arguments[i].name);
+  return file_.program().attribute_of(*node).contiguous();
+}
+std::vector<int64_t> AtenCall::known_integers(size_t i) const {
+  const Tensor wide = known(i).to(DType::kS64);
+  return {wide.data<int64_t>(), wide.data<int64_t>() + wide.numel()};
 }
 void AtenCall::refuse_because(std::initializer_list<MessagePart> parts) const {
   throw Error(ErrorCode::kUnsupported, concat(node_.name(), " ", concat(parts)), node_.name(), node_.target());

@@ -193,15 +193,6 @@ void recurrent(AtenCall& call) {
   }
 }
 
-// A list of floats as an attribute.
-format::OnnxAttribute floats_attribute(const char* name, const std::vector<double>& values) {
-  format::OnnxAttribute out;
-  out.name = name;
-  out.kind = format::OnnxKind::kFloats;
-  out.floats.assign(values.begin(), values.end());
-  return out;
-}
-
 // onnx.{lstm,gru,rnn}: (x, w, r, b, sequence_lens, initial_h, [initial_c, p,] direction, activations, alpha, beta,
 // clip, flag), which have all that those of ONNX have.
 void onnx_recurrent(AtenCall& call) {
@@ -244,8 +235,8 @@ void onnx_recurrent(AtenCall& call) {
     if (has_beta) beta.push_back(betas.at(i).number().value_or(0));
   }
   attributes.add("activations", activations);
-  if (!alpha.empty()) attributes.list.push_back(floats_attribute("activation_alpha", alpha));
-  if (!beta.empty()) attributes.list.push_back(floats_attribute("activation_beta", beta));
+  if (!alpha.empty()) attributes.add("activation_alpha", std::vector<float>(alpha.begin(), alpha.end()));
+  if (!beta.empty()) attributes.add("activation_beta", std::vector<float>(beta.begin(), beta.end()));
   if (!call.is_none(at + 4)) attributes.add("clip", call.number(at + 4));
   if (is_lstm && call.flag(at + 5)) attributes.add("input_forget", 1);
   if (is_gru && call.flag(at + 5)) attributes.add("linear_before_reset", 1);

@@ -465,8 +465,9 @@ std::span<const AtenExporter> element_exporters() { return kExporters; }
 const AtenExporter* find_aten_exporter(std::string_view name) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const AtenExporter*> out;
-    for (const auto& table : {attention_exporters(), element_exporters(), layer_exporters(), control_exporters(),
-                              place_exporters(), signal_exporters(), string_exporters(), view_exporters()})
+    for (const auto& table :
+         {attention_exporters(), element_exporters(), layer_exporters(), control_exporters(), place_exporters(),
+          signal_exporters(), string_exporters(), tree_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

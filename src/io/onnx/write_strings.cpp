@@ -45,18 +45,6 @@ void string_ranks(AtenCall& call) {
   call.finish("Reshape", {places, call.emit("Shape", call.tensor(0))});
 }
 
-// A constant argument.
-Tensor known(AtenCall& call, size_t i) {
-  const Node* node = call.arg(i).node();
-  if (node == nullptr || node->op() != Node::Op::kGetAttr) call.refuse("has keys or counts that are computed");
-  return call.file().program().attribute_of(*node).contiguous();
-}
-
-std::vector<int64_t> known_integers(AtenCall& call, size_t i) {
-  const Tensor wide = known(call, i).to(DType::kS64);
-  return {wide.data<int64_t>(), wide.data<int64_t>() + wide.numel()};
-}
-
 OnnxAttribute list_of(const char* name, const Tensor& values) {
   OnnxAttribute out;
   out.name = name;
@@ -77,7 +65,7 @@ OnnxAttribute list_of(const char* name, const Tensor& values) {
 
 // (x, keys, joins_nan): a LabelEncoder whose values are places.
 void find_places(AtenCall& call) {
-  const Tensor keys = known(call, 1);
+  const Tensor keys = call.known(1);
   const DType from = call.meta(0).dtype;
   std::string x = call.tensor(0);
   DType wanted = DType::kString;
@@ -101,7 +89,7 @@ void find_places(AtenCall& call) {
 
 // (x, pool, starts, columns, weights, min_length, max_length, skip, mode, width)
 void tfidf_vectorizer(AtenCall& call) {
-  const Tensor pool = known(call, 1);
+  const Tensor pool = call.known(1);
   OnnxAttributes attributes = {"min_gram_length",
                                call.integer(5),
                                "max_gram_length",
@@ -111,11 +99,11 @@ void tfidf_vectorizer(AtenCall& call) {
                                "mode",
                                call.arg(8).as<std::string>().c_str(),
                                "ngram_counts",
-                               known_integers(call, 2),
+                               call.known_integers(2),
                                "ngram_indexes",
-                               known_integers(call, 3)};
+                               call.known_integers(3)};
   attributes.list.push_back(list_of(pool.dtype() == DType::kString ? "pool_strings" : "pool_int64s", pool));
-  if (!call.is_none(4)) attributes.list.push_back(list_of("weights", known(call, 4)));
+  if (!call.is_none(4)) attributes.list.push_back(list_of("weights", call.known(4)));
   call.finish("TfIdfVectorizer", call.tensor(0), attributes);
 }
 
