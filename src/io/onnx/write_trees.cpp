@@ -155,8 +155,8 @@ void tree_ensemble(AtenCall& call) {
 }
 
 // (scores, a, b, classes): an SVMClassifier with a support vector for each pair of classes, which is 1 at the place of
-// that pair's score and has no weight in other pairs. Its vectors lie by the first class of their pairs; the last class,
-// which has none, has a vector without weights, for ONNX Runtime 1.21 breaks down at a class without any.
+// that pair's score and has no weight in other pairs. Its vectors lie by the first class of their pairs; the last class
+// has a vector without weights, for ONNX Runtime 1.21 breaks down at a class without any.
 void pairwise_probabilities(AtenCall& call) {
   const int64_t classes = call.integer(3), pairs = classes * (classes - 1) / 2;
   constexpr int64_t kMostPairs = 2048;  // the vectors are a matrix of pairs by pairs
