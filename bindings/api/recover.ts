@@ -129,9 +129,10 @@ export async function gptqByStatistics(prepared: Prepared): Promise<number> {
  * Brings the outputs of a calibrated program nearer to the float model's, without labels and without training: scales
  * of weights go below the recipe's eps, channels of very different sizes are equalized, ranges of activations are
  * chosen by what they do to the results, what stands behind the last layers is no longer rounded, weights of 5 bits or
- * fewer become the integers that serve their layer, not each the nearest, and every layer's bias takes back the mean
- * error of its channels. Each remedy is kept if it helps. The batches, those of the
- * calibration or others, are kept in memory. The same samples give the same bytes as `qdq quantize --recover`.
+ * fewer, and others of models whose outputs have three or more axes, become the integers that serve their layer, not
+ * each the nearest, and every layer's bias takes back the mean error of its channels. Each remedy is kept if it helps.
+ * The batches, those of the calibration or others, are kept in memory. The same samples give the same bytes as `qdq
+ * quantize --recover`.
  * `onProgress` is called many times a second with {stage: the remedy, done: 0 to 1}; when the signal is aborted, from
  * there or between two remedies, QdqError{Cancelled} is thrown, and the remedies before stay. Throws
  * QdqError{NotCalibrated} if the program needs data first.

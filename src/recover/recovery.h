@@ -137,7 +137,8 @@ int64_t choose_ranges(Recovery& recovery);
 // pass that hands each error on, then until none changes; the mean square of x' holds them near w. Each channel, or the
 // whole weight, gets the scale between 0.4 and 1 of the whole range's that serves it best. Where the layer has a bias
 // of its own it takes back the mean error. Transposed convolutions, and weights that several layers read, stay as they
-// are.
+// are. If an output has three or more axes, weights of more bits are rounded so, too, where the samples have 100 places
+// or more for each number that a row reads; of fewer they would learn the samples.
 int64_t round_weights(Recovery& recovery);
 
 // Moves the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the

@@ -18,6 +18,7 @@ namespace {
 struct RoundedLayer : LayerProduct {
   QuantizedLayer layer;
   OwnConstant weight;
+  bool has_few = false;  // integers
   std::optional<OwnBias> bias{};
 };
 
@@ -31,8 +32,10 @@ std::vector<RoundedLayer> rounded_layers(const Prepared& prepared) {
     const Tensor& weight = impl.program.find_attribute(constant->name)->tensor;
     const Observer& observer = *impl.groups[*constant->observer].observer;
     const bool by_row = !is_per_channel(observer.args().qscheme) || observer.args().ch_axis == 0;
-    if (!has_few_integers(observer) || weight.numel() == 0 || weight.dim() < 2 || !by_row) continue;
-    if (auto product = product_of(node, weight)) out.push_back({std::move(*product), layer, *constant});
+    if (!quantizes_statically(observer) || observer.args().group_size != 0) continue;
+    if (weight.numel() == 0 || weight.dim() < 2 || !by_row) continue;
+    if (auto product = product_of(node, weight))
+      out.push_back({std::move(*product), layer, *constant, has_few_integers(observer)});
   }
   return out;
 }
@@ -104,6 +107,16 @@ struct Moments {
     }
   }
 };
+
+// Whether some output has values at many places of a sample: boxes, pixels, tokens. The one answer of a classifier
+// tells too little of a sample to choose among many integers by it.
+bool answers_at_places(const Program& program) {
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
+  return std::any_of(outputs.begin(), outputs.end(), [](const Argument& output) {
+    const TensorMeta* value = output.node() ? output.node()->meta.val.tensor() : nullptr;
+    return value != nullptr && value->dtype == DType::kF32 && value->sizes.size() > 2;
+  });
+}
 
 // The integers that a weight may have: scale * n for low <= n <= high.
 struct Grid {
@@ -267,16 +280,32 @@ void advance_to(Interpreter::Walk& walk, const Node& node) {
   while (walk.next() != &node) walk.advance();
 }
 
-// What the layer gets in both programs, gathered from all pairs of runs.
+// Of the layer in all runs, which stand before it.
+int64_t places_of(const RoundedLayer& layer, const std::vector<Pair>& pairs, const Node& node) {
+  int64_t out = 0;
+  for (const Pair& pair : pairs) {
+    const Tensor x = as_images(*pair.rounded.value(*input_of(node)).get_if<Tensor>(), layer);
+    if (x.numel() > 0) out += Places(layer, x, std::numeric_limits<int64_t>::max()).count();
+  }
+  return out;
+}
+
+// What the layer gets in both programs, gathered from all pairs of runs; nothing where these tell too little.
 Moments moments_of(Recovery& recovery, const RoundedLayer& layer, std::vector<Pair>& pairs, const Node& exact,
                    const Node& node) {
   constexpr int64_t kFewestPlaces = 4096, kPlacesADepth = 4;
-  const int64_t places = std::max(kFewestPlaces, kPlacesADepth * layer.depth);
-  Moments moments(layer);
+  // Many integers are near enough to the float weights that fitting a few samples harms more than it gains.
+  constexpr int64_t kOfManyIntegers = 100;
   for (Pair& pair : pairs) {
     recovery.tell_again();
     advance_to(pair.floats, exact);
     advance_to(pair.rounded, node);
+  }
+  Moments moments(layer);
+  if (!layer.has_few && places_of(layer, pairs, node) < kOfManyIntegers * layer.depth) return moments;
+  const int64_t places = std::max(kFewestPlaces, (layer.has_few ? kPlacesADepth : kOfManyIntegers) * layer.depth);
+  for (Pair& pair : pairs) {
+    recovery.tell_again();
     moments.add(layer, *pair.rounded.value(*input_of(node)).get_if<Tensor>(),
                 *pair.floats.value(*input_of(exact)).get_if<Tensor>(), places / static_cast<int64_t>(pairs.size()) + 1);
   }
@@ -307,7 +336,7 @@ int64_t round_weights_by(Prepared& prepared, const MomentsOfLayers& moments) {
   int64_t rounded = 0;
   for (RoundedLayer& layer : rounded_layers(prepared)) {
     const auto seen = moments.find(layer.layer.node->name());
-    if (seen == moments.end() || impl.groups[*layer.weight.observer].observer->args().group_size != 0) continue;
+    if (seen == moments.end() || !layer.has_few) continue;
     layer.bias = own_bias(impl, *layer.layer.node, layer.groups * layer.rows);
     Moments sums = moments_from(layer, seen->second);
     impl.float_constants.try_emplace(layer.weight.name, impl.program.find_attribute(layer.weight.name)->tensor);
@@ -322,6 +351,7 @@ int64_t round_weights(Recovery& recovery) {
   Prepared& prepared = recovery.prepared();
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<RoundedLayer> layers = rounded_layers(prepared);
+  if (!answers_at_places(impl.program)) std::erase_if(layers, [](const auto& layer) { return !layer.has_few; });
   if (layers.empty()) return 0;
   const double before = recovery.decibels();
   const FloatProgram& floats = recovery.floats();

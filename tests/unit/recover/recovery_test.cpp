@@ -237,7 +237,36 @@ TEST(RoundWeights, HandsErrorsOn) {
   EXPECT_NEAR(w[1] + w[2] + w[3], 0.96, 0.07);
 }
 
-TEST(RoundWeights, LeavesEightBitsAlone) {
+// The same with 8 bits: the step is 1 / 127, so that the three weights are 40.64 steps each.
+TEST(RoundWeights, RoundsManyIntegersThatManyPlacesSee) {
+  const auto changes = [](int64_t rows, bool at_places = true) {
+    ProgramBuilder b;
+    const Shape sizes = at_places ? Shape{1, rows, 4} : Shape{rows, 4};
+    Node* x = b.input("x", sizes);
+    Program program = b.finish({b.call("linear.default", {x, b.weight("weight", {1, 4}), b.weight("bias", {1})})});
+    const float values[] = {1, 0.32f, 0.32f, 0.32f};
+    std::copy(std::begin(values), std::end(values), program.find_attribute("weight")->tensor.data<float>());
+    Tensor batch = sample(sizes, 1);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 2; j < 4; ++j) batch.data<float>()[i * 4 + j] = batch.data<float>()[i * 4 + 1];
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+    prepared.run({batch});
+    Recovery recovery(prepared, {{batch}});
+    const double before = recovery.decibels();
+    const int64_t changed = round_weights(recovery);
+    if (changed == 0) return changed;
+    EXPECT_GT(recovery.decibels(), before);
+    const float* w = prepared.program().find_attribute("weight")->tensor.data<float>();
+    EXPECT_NEAR(w[1] + w[2] + w[3], 0.96, 0.004);  // each to the nearest: 0.9685
+    return changed;
+  };
+  EXPECT_EQ(changes(400), 1);
+  EXPECT_EQ(changes(399), 0);         // 100 for each of the four
+  EXPECT_EQ(changes(400, false), 0);  // one number a sample
+}
+
+TEST(RoundWeights, LeavesManyIntegersOfClassifiersAlone) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
   const Program before = convert_pt2e(prepared);
