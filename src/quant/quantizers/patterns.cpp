@@ -319,10 +319,18 @@ bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, co
   const TensorMeta* meta = operand->meta.val.tensor();
   if (!row.only_float32 && (meta == nullptr || is_floating(meta->dtype))) return true;
   const bool is_float = meta != nullptr && meta->dtype == DType::kF32;
+  // One number everywhere, as masks are made of: PyTorch looks at a stored number alone, and fails on others.
   const auto is_large = [&] {
-    if (operand->op() != Node::Op::kGetAttr) return false;
-    const Tensor& tensor = program_.attribute_of(*operand);
-    return tensor.numel() == 1 && std::fabs(tensor.item()) > kHistcBound;
+    const Node* source = operand;
+    while (is_a(*source, Family::kView) && source->arg(0).is_node()) source = source->arg(0).node();
+    if (source->is("torch.ops.aten.full.default")) return std::fabs(source->arg(1).number().value_or(0)) > kHistcBound;
+    if (source->op() != Node::Op::kGetAttr) return false;
+    const Tensor& tensor = program_.attribute_of(*source);
+    if (tensor.dtype() != DType::kF32 || tensor.numel() == 0) return false;
+    const Tensor flat = tensor.contiguous();
+    const float first = flat.data<float>()[0];
+    const auto rest = flat.span<float>().subspan(1);
+    return std::fabs(first) > kHistcBound && std::all_of(rest.begin(), rest.end(), [&](float x) { return x == first; });
   };
   if (is_float && !is_large()) return true;
   const std::string what = meta ? concat("is ", to_string(meta->dtype)) : std::string("is no tensor");
