@@ -56,13 +56,23 @@ template <class T> bool all_integers(const Call<T>& call, const RangeArguments& 
 template <class T> double number_or(const Call<T>& call, int i, double otherwise) {
   return i < 0 ? otherwise : call.number(static_cast<size_t>(i));
 }
+// Integers, or floats that are whole, beside which there may be open sizes.
+bool is_whole(const Call<TensorMeta>& call, int i) {
+  if (i < 0) return true;
+  const auto* number = call[static_cast<size_t>(i)].get_if<double>();
+  return number == nullptr || (std::floor(*number) == *number && std::fabs(*number) < 9e15);
+}
+SymInt whole(const Call<TensorMeta>& call, int i, int64_t otherwise) {
+  if (i < 0) return SymInt(otherwise);
+  const auto* number = call[static_cast<size_t>(i)].get_if<double>();
+  return number ? SymInt(static_cast<int64_t>(*number)) : call.sym(static_cast<size_t>(i));
+}
 template <const RangeArguments& at> MetaValue infer_arange(const Call<TensorMeta>& call) {
   const bool integers = all_integers(call, at);
   const DType dtype = call.dtype(*place_of(call, "dtype"), integers ? DType::kS64 : DType::kF32);
-  if (integers) {
-    const SymInt start = at.start < 0 ? SymInt(0) : call.sym(static_cast<size_t>(at.start)),
-                 end = call.sym(static_cast<size_t>(at.end));
-    const int64_t step = at.step < 0 ? 1 : call.integer(static_cast<size_t>(at.step));
+  if (integers || (is_whole(call, at.start) && is_whole(call, at.end) && is_whole(call, at.step))) {
+    const SymInt start = whole(call, at.start, 0), end = whole(call, at.end, 0);
+    const int64_t step = whole(call, at.step, 1).constant().value_or(0);
     QDQ_CHECK(step != 0, kInvalidArgument, call.op().target, " got step 0");
     const SymInt by(step), one(1);
     const SymInt count =
