@@ -5,6 +5,7 @@
 #include "io/onnx/import.h"
 #include "io/onnx/node_order.h"
 #include "op/facts.h"
+#include "op/infer.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -81,6 +82,14 @@ Argument OnnxCall::operand(size_t i, size_t other) {
 
 Tensor OnnxCall::wanted_constant(size_t i) {
   Tensor tensor = constant(i);
+  if (!tensor.defined()) {
+    // What counts up from known numbers stays a call, as torch.export has it.
+    const Node* node = this->tensor(i);
+    const std::vector<Node*> inputs = node->input_nodes();
+    const bool is_known = node->op() == Node::Op::kCallFunction && op_of(*node) != nullptr &&
+                          std::all_of(inputs.begin(), inputs.end(), [&](Node* n) { return import_.is_constant(n); });
+    if (is_known) tensor = eval_constant(import_.program(), *node);
+  }
   if (!tensor.defined())
     refuse("wants a constant as its input ", i, ", found ", node_.inputs[i], ", which is computed");
   return tensor;

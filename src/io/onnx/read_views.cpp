@@ -273,19 +273,35 @@ void unsqueeze(OnnxCall& call) {
 }
 
 // Sizes of 1 on either side stretch to the other's.
+// Where two open sizes meet, a run tells which of them is 1: x is broadcast with a tensor of the given sizes.
+void expand_both(OnnxCall& call, const std::vector<SymInt>& wanted, const std::vector<size_t>& unknown) {
+  Node* given = call.call("full.default", {call.list(wanted), true}, "dtype", DType::kBool);
+  Node* out = call.call("where.self", {given, call.tensor(0), call.tensor(0)});
+  TensorMeta meta = *out->meta.val.tensor();
+  for (const size_t axis : unknown) {
+    meta.sizes[axis] = call.import().fresh_symbol();
+    call.import().know_size(meta.sizes[axis], out, static_cast<int64_t>(axis));
+  }
+  out->meta.val.value = std::move(meta);
+  call.set(out);
+}
+
 void expand(OnnxCall& call) {
   const std::vector<SymInt> wanted = call.sizes(1);
   const SymShape& from = call.meta(0).sizes;
   const size_t rank = std::max(wanted.size(), from.size());
   Argument::List sizes;
+  std::vector<size_t> unknown;
   for (size_t i = 0; i < rank; ++i) {
     const SymInt own = i + from.size() < rank ? SymInt(1) : from[i + from.size() - rank];
     const SymInt given = i + wanted.size() < rank ? SymInt(1) : wanted[i + wanted.size() - rank];
     // What a run computes can only be 1 or the own size, unless that is 1.
     const bool is_own =
         given == SymInt(1) || given == own || (!given.is_constant() && own.is_constant() && !(own == SymInt(1)));
+    if (!is_own && !given.is_constant() && !own.is_constant()) unknown.push_back(i);
     sizes.push_back(i + from.size() >= rank && is_own ? Argument(-1) : call.import().size_argument(given));
   }
+  if (!unknown.empty()) return expand_both(call, wanted, unknown);
   call.set(call.call("expand.default", {call.tensor(0), Argument(std::move(sizes))}));
 }
 
