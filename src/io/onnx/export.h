@@ -137,7 +137,10 @@ class AtenCall {
   const Node& node() const { return node_; }
   OnnxExport& file() { return file_; }
   std::string name() const;  // "conv2d.default", without the underscore of an in-place operator
-  std::string base() const { return name().substr(0, name().find('.')); }  // "conv2d"
+  // The name in front of the overload, without what says how the result lies: "add.Tensor" -> "add",
+  // "split_copy.Tensor" and "unsafe_split.Tensor" -> "split".
+  std::string base() const;
+  bool begins(std::string_view front) const { return name().starts_with(front); }
   template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_because({MessagePart(parts)...});
   }
@@ -175,10 +178,15 @@ class AtenCall {
   std::string emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
   // The same in another data type, if it is not in that one.
   std::string cast(const std::string& value, DType from, DType to);
+  // A reduction over axes, all where there are none: attributes before opset 18, of sums an input since 13.
+  std::string reduce(const std::string& op, const std::string& input, const std::vector<int64_t>& axes,
+                     bool keeps_dims);
   // The node's result.
   void finish(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes = {});
   // The node's several results: a name for each, which some exporter then writes.
   std::vector<std::string> name_results(size_t count);
+  // The name of the first of several results. Refuses a call of which others are read.
+  std::string only_result();
   void same_as(const std::string& value) { file_.set(&node_, value); }
 
  private:
@@ -197,6 +205,16 @@ const char* onnx_name(const std::pair<std::string_view, const char*> (&table)[N]
   return nullptr;
 }
 
+// Operators in place that write to what others read become functional ones, as far as values and their slices go, and
+// what depends on constants alone and has no form in ONNX is computed.
+void prepare_to_write(Program& program);
+// Adaptive pools over windows of any sizes.
+void adaptive_pool(AtenCall& call);
+// Whether a table has a form for the call's operator.
+bool has_onnx_form(const Node& node);
+// Whether nobody but the in-place operator sees what it writes to.
+bool writes_alone(const Node* input);
+
 // Sets the sizes and the data type of a call from its inputs. Whoever read a file knows more of its open sizes than the
 // operators tell, which take them for as large as they can be: what a file says of an output is believed by those who
 // read it.
@@ -212,6 +230,9 @@ const AtenExporter* find_complex_exporter(std::string_view name);  // of calls w
 // The tables, one for each file write_*.cpp.
 std::span<const AtenExporter> element_exporters();
 std::span<const AtenExporter> attention_exporters();
+std::span<const AtenExporter> composed_exporters();
+std::span<const AtenExporter> composed_layer_exporters();
+std::span<const AtenExporter> composed_place_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
 std::span<const AtenExporter> place_exporters();

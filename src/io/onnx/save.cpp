@@ -38,16 +38,6 @@ OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   return out;
 }
 
-// Whether nobody but the in-place operator sees what it writes to.
-bool writes_alone(const Node* input) {
-  while (input && input->op() == Node::Op::kCallFunction && input->users().size() == 1) {
-    const OpDef* op = op_of(*input);
-    if (op == nullptr || !op->roles.shares_qparams) return true;
-    input = input->arg(0).node();
-  }
-  return false;
-}
-
 bool has_complex_numbers(const Node& node) {
   const auto is_of_complex = [](const Node* value) {
     const TensorMeta* meta = value->meta.val.tensor();
@@ -319,9 +309,15 @@ void OnnxExport::write_call(const Node& node) {
   if (op->schema.arguments[0].is_mutated && !writes_alone(node.arg(0).node()))
     call.refuse("writes to a value that others read; export the model without in-place operators");
   if (exporter) return exporter->write(call);
+  static constexpr std::string_view kLogical[] = {"And", "Or", "Xor", "Not"};
+  const bool is_logical = std::find(std::begin(kLogical), std::end(kLogical), plain->name) != std::end(kLogical);
   std::vector<std::string> inputs;
   for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
-    inputs.push_back(call.tensor(i));
+    inputs.push_back(is_logical ? call.operand(i, DType::kBool) : call.tensor(i));
+  // PyTorch takes such a function of integers in floats.
+  const TensorMeta* result = node.meta.val.tensor();
+  if (inputs.size() == 1 && result && is_floating(result->dtype) && is_integral(call.meta(0).dtype))
+    inputs = {call.operand(0, result->dtype)};
   call.finish(std::string(plain->name), inputs);
 }
 
@@ -422,6 +418,13 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   return out;
 }
 
+bool has_onnx_form(const Node& node) {
+  const OpDef* op = find_op(node.target());
+  if (op == nullptr || !node.meta.extra_of(kOnnxVersion).empty()) return true;  // written as it was
+  const std::string_view name = local_name(plain_form(*op).target);
+  return has_complex_numbers(node) || find_aten_exporter(name) || find_onnx_operator_of(name);
+}
+
 void infer_anew(Node& node) {
   const ValueMeta before = node.meta.val;
   const std::vector<Node*> inputs = node.input_nodes();
@@ -437,6 +440,13 @@ void infer_anew(Node& node) {
 }
 
 std::string AtenCall::name() const { return std::string(local_name(plain_form(op_).target)); }
+
+std::string AtenCall::base() const {
+  std::string out = name().substr(0, name().find('.'));
+  for (const std::string_view front : {"unsafe_", "special_"})
+    if (out.starts_with(front)) out = out.substr(front.size());
+  return out.ends_with("_copy") ? out.substr(0, out.size() - 5) : out;
+}
 
 const Argument& AtenCall::arg(size_t i) const { return argument_of(node_, i); }
 
@@ -480,6 +490,7 @@ int64_t AtenCall::axis(size_t i, size_t rank) const {
 
 std::vector<int64_t> AtenCall::axes(size_t i, size_t rank) const {
   std::vector<int64_t> out;
+  if (rank == 0) return out;
   if (!is_none(i)) out = integers(i);
   for (int64_t& a : out) a = wrap_axis(a, static_cast<int64_t>(rank));
   if (out.empty())
@@ -543,6 +554,15 @@ std::string AtenCall::emit(const std::string& op, const OnnxNames& inputs, const
 std::string AtenCall::cast(const std::string& value, DType from, DType to) {
   return from == to ? value : emit("Cast", {value}, {"to", format::onnx_number(to)});
 }
+std::string AtenCall::reduce(const std::string& op, const std::string& input, const std::vector<int64_t>& axes,
+                             bool keeps_dims) {
+  std::vector<std::string> inputs = {input};
+  OnnxAttributes attributes = {"keepdims", keeps_dims};
+  const bool is_input = file_.opset() >= 18 || op == "ReduceSum";
+  if (!axes.empty() && is_input) inputs.push_back(integers_as_tensor(axes));
+  else if (!axes.empty()) attributes.add("axes", axes);
+  return emit(op, inputs, attributes);
+}
 void AtenCall::finish(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes) {
   const std::string name = file_.name_of(&node_);
   file_.emit_many(op, inputs, attributes, {name}, node_.meta.extra_of(kOnnxNode));
@@ -563,6 +583,11 @@ std::vector<int64_t> AtenCall::known_integers(size_t i) const {
   const Tensor wide = known(i).to(DType::kS64);
   return {wide.data<int64_t>(), wide.data<int64_t>() + wide.numel()};
 }
+std::string AtenCall::only_result() {
+  for (const Node* user : node_.users())
+    if (!user->is(op::kGetItem) || user->arg(1).integer() != 0) refuse("gives more than its first result");
+  return name_results(1)[0];
+}
 void AtenCall::refuse_because(std::initializer_list<MessagePart> parts) const {
   throw Error(ErrorCode::kUnsupported, concat(node_.name(), " ", concat(parts)), node_.name(), node_.target());
 }
@@ -572,6 +597,7 @@ namespace {
 format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
+  prepare_to_write(complete);
   if (!options.signed_activations) make_activations_unsigned(complete);
   for (Node* node : complete.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));

@@ -55,16 +55,31 @@ void conv(AtenCall& call) {
   if (call.rank(0) != call.rank(1)) call.refuse("has an input without a batch axis, which ONNX's Conv cannot");
   OnnxAttributes attributes = {"strides", call.integers(3, axes), "dilations", call.integers(5, axes),
                                "group",   call.integer(6)};
-  if (call.arg(4).is<std::string>())
+  const std::vector<int64_t> dilation = call.integers(5, axes);
+  const bool is_dilated = std::any_of(dilation.begin(), dilation.end(), [](int64_t d) { return d != 1; });
+  if (call.arg(4) == Argument("same") && is_dilated) {
+    // ONNX Runtime has that without dilations alone.
+    std::vector<int64_t> pads(2 * axes);
+    for (size_t i = 0; i < axes; ++i) {
+      const auto size = call.meta(1).sizes[2 + i].constant();
+      if (!size) call.refuse("has a window of open size");
+      pads[i] = dilation[i] * (*size - 1) / 2;
+      pads[axes + i] = dilation[i] * (*size - 1) - pads[i];
+    }
+    attributes.add("pads", pads);
+  } else if (call.arg(4).is<std::string>()) {
     attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
-  else attributes.add("pads", both_sides(call.integers(4, axes)));
+  } else {
+    attributes.add("pads", both_sides(call.integers(4, axes)));
+  }
   if (write_dynamic_convolution(call, attributes) || write_integer_convolution(call, attributes)) return;
   call.finish("Conv", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, attributes);
 }
 
 // (input, weight, bias, stride, padding, output_padding, groups, dilation)
 void conv_transpose(AtenCall& call) {
-  const size_t axes = call.rank(0) - 2;
+  const size_t axes = call.rank(1) - 2;
+  if (call.rank(0) != call.rank(1)) call.refuse("has an input without a batch axis, which ONNX's ConvTranspose cannot");
   call.finish("ConvTranspose", {call.tensor(0), call.tensor(1), call.optional_tensor(2)},
               {"strides", call.integers(3, axes), "pads", both_sides(call.integers(4, axes)), "output_padding",
                call.integers(5, axes), "group", call.integer(6), "dilations", call.integers(7, axes)});
@@ -119,6 +134,7 @@ void linear(AtenCall& call) {
 
 void addmm(AtenCall& call) {
   if (call.rank(0) > 2) call.refuse("adds a tensor of ", call.rank(0), " axes");
+  if (call.number(3) == 0) return call.finish("Gemm", {call.tensor(1), call.tensor(2)}, {"alpha", call.number(4)});
   call.finish("Gemm", {call.tensor(1), call.tensor(2), call.tensor(0)},
               {"beta", call.number(3), "alpha", call.number(4)});
 }
@@ -166,45 +182,22 @@ void native_layer_norm(AtenCall& call) {
                         call.name_results(3), call.node().meta.extra_of(kOnnxNode));
 }
 
-std::string mean(AtenCall& call, const std::string& value, const std::vector<int64_t>& axes, bool keeps_dims) {
-  OnnxAttributes attributes = {"keepdims", keeps_dims};
-  if (call.file().opset() >= 18) return call.emit("ReduceMean", {value, call.integers_as_tensor(axes)}, attributes);
-  attributes.add("axes", axes);
-  return call.emit("ReduceMean", {value}, attributes);
-}
-
 // x / sqrt(mean(x^2) + eps) * weight: (input, normalized_shape, weight, eps)
 void rms_norm(AtenCall& call) {
   const DType dtype = call.result().dtype;
   if (call.is_none(3)) call.refuse("has no eps");
   std::vector<int64_t> axes;
   for (size_t i = 0; i < call.arg(1).list().size(); ++i) axes.push_back(-1 - static_cast<int64_t>(i));
-  const std::string x = call.tensor(0), squares = mean(call, call.emit("Mul", {x, x}), axes, true);
+  const std::string x = call.tensor(0), squares = call.reduce("ReduceMean", call.emit("Mul", {x, x}), axes, true);
   const std::string root = call.emit("Sqrt", {call.emit("Add", {squares, call.scalar(call.number(3), dtype)})});
   if (call.is_none(2)) return call.finish("Div", {x, root});
   call.finish("Mul", {call.emit("Div", {x, root}), call.tensor(2)});
 }
 
-// (self, dim, unbiased, keepdim)
-void variance(AtenCall& call) {
-  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
-  const DType dtype = call.result().dtype;
-  const std::string difference = call.emit("Sub", {call.tensor(0), mean(call, call.tensor(0), axes, true)});
-  const std::string out = mean(call, call.emit("Mul", {difference, difference}), axes, call.flag(3));
-  if (!call.flag(2)) return call.finish("Identity", {out});
-  double count = 1;
-  for (const int64_t axis : axes) {
-    const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
-    if (!size) call.refuse("is unbiased over an axis whose size is open");
-    count *= static_cast<double>(*size);
-  }
-  call.finish("Mul", {out, call.scalar(count / (count - 1), dtype)});
-}
-
-// Groups as the channels of an instance normalization, then weight and bias for each channel.
-void group_norm(AtenCall& call) {
-  const int64_t groups = call.integer(1);
-  const DType dtype = call.result().dtype;
+// Groups as the channels of an instance normalization, then weight and bias for each channel; group_norm: (input,
+// groups, weight, bias, eps); native_group_norm: (input, weight, bias, N, C, HxW, groups, eps).
+std::string normed_groups(AtenCall& call, int64_t groups, size_t weight, double eps) {
+  const DType dtype = call.meta(0).dtype;
   const auto filled = [&](double value) {
     return call.file().constant(Tensor::full({groups}, dtype, value), call.node().name() + "_constant");
   };
@@ -212,20 +205,33 @@ void group_norm(AtenCall& call) {
   per_channel[0] = -1;
   const std::string shape = call.emit("Shape", {call.tensor(0)});
   std::string value = call.emit("Reshape", {call.tensor(0), call.integers_as_tensor({0, groups, -1})});
-  value = call.emit("InstanceNormalization", {value, filled(1), filled(0)}, {"epsilon", call.number(4)});
+  value = call.emit("InstanceNormalization", {value, filled(1), filled(0)}, {"epsilon", eps});
   value = call.emit("Reshape", {value, shape});
-  for (const size_t i : {size_t{2}, size_t{3}}) {
+  for (const size_t i : {weight, weight + 1}) {
     if (call.is_none(i)) continue;
-    value = call.emit(i == 2 ? "Mul" : "Add",
+    value = call.emit(i == weight ? "Mul" : "Add",
                       {value, call.emit("Reshape", {call.tensor(i), call.integers_as_tensor(per_channel)})});
   }
-  call.finish("Identity", {value});
+  return value;
+}
+void group_norm(AtenCall& call) { call.finish("Identity", {normed_groups(call, call.integer(1), 2, call.number(4))}); }
+void native_group_norm(AtenCall& call) {
+  call.file().emit("Identity", {normed_groups(call, call.integer(6), 1, call.number(7))}, {}, call.only_result());
 }
 
+// (input, weight, bias, mean, var, use_input_stats, momentum, eps); without its own statistics a batch norm.
 void instance_norm(AtenCall& call) {
-  if (!call.flag(5) || call.is_none(1) || call.is_none(2))
-    call.refuse("uses running statistics or has no weight, which ONNX's InstanceNormalization cannot");
-  call.finish("InstanceNormalization", {call.tensor(0), call.tensor(1), call.tensor(2)}, {"epsilon", call.number(7)});
+  const auto channels = call.meta(0).sizes[1].constant();
+  if (!channels) call.refuse("has an open number of channels");
+  const auto or_constant = [&](size_t i, double value) {
+    return call.is_none(i) ? call.file().constant(Tensor::full({*channels}, call.meta(0).dtype, value),
+                                                  call.node().name() + "_constant")
+                           : call.tensor(i);
+  };
+  std::vector<std::string> inputs = {call.tensor(0), or_constant(1, 1), or_constant(2, 0)};
+  if (call.flag(5)) return call.finish("InstanceNormalization", inputs, {"epsilon", call.number(7)});
+  inputs.insert(inputs.end(), {call.tensor(3), call.tensor(4)});
+  call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
 }
 
 // (self, kernel_size, stride, padding, dilation, ceil_mode) and, of averages, (..., padding, ceil_mode,
@@ -268,7 +274,7 @@ void adaptive_average(AtenCall& call) {
   std::vector<int64_t> kernel;
   for (size_t i = 2; i < sizes.size(); ++i) {
     const auto in = sizes[i].constant(), out = outs[i].constant();
-    if (!in || !out || *out < 1 || *in % *out != 0) call.refuse("averages windows of unequal sizes, which ONNX cannot");
+    if (!in || !out || *out < 1 || *in % *out != 0) return adaptive_pool(call);
     kernel.push_back(*in / *out);
   }
   call.finish("AveragePool", {call.tensor(0)}, {"kernel_shape", kernel, "strides", kernel});
@@ -459,6 +465,7 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"max_pool3d.default", pool},
                                             {"max_pool3d_with_indices.default", pool},
                                             {"mm.default", matmul},
+                                            {"native_group_norm.default", native_group_norm},
                                             {"native_layer_norm.default", native_layer_norm},
                                             {"quantize_per_channel.default", per_channel},
                                             {"quantize_per_tensor.default", per_tensor},
@@ -470,8 +477,7 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"upsample_nearest1d.vec", upsample},
                                             {"upsample_nearest2d.vec", upsample},
                                             {"upsample_nearest3d.vec", upsample},
-                                            {"upsample_trilinear3d.vec", upsample},
-                                            {"var.dim", variance}};
+                                            {"upsample_trilinear3d.vec", upsample}};
 
 }  // namespace
 

@@ -12,15 +12,37 @@ namespace {
 // add, sub, rsub with alpha; mul, div, maximum, minimum, pow.
 void arithmetic(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
-      {"add", "Add"},     {"sub", "Sub"},     {"rsub", "Sub"}, {"mul", "Mul"}, {"div", "Div"},
-      {"maximum", "Max"}, {"minimum", "Min"}, {"max", "Max"},  {"min", "Min"}, {"pow", "Pow"}};
+      {"add", "Add"},     {"sub", "Sub"}, {"rsub", "Sub"}, {"mul", "Mul"}, {"div", "Div"},        {"maximum", "Max"},
+      {"minimum", "Min"}, {"max", "Max"}, {"min", "Min"},  {"pow", "Pow"}, {"true_divide", "Div"}};
+  static constexpr std::pair<std::string_view, const char*> kOfTruth[] = {
+      {"add", "Or"}, {"mul", "And"}, {"maximum", "Or"}, {"minimum", "And"}, {"max", "Or"}, {"min", "And"}};
   const std::string name = call.base();
   const DType dtype = call.result().dtype;
   std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  if (const char* op = onnx_name(kOfTruth, name); op && dtype == DType::kBool) return call.finish(op, {a, b});
   const bool has_alpha = name == "add" || name == "sub" || name == "rsub";
-  if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar(call.number(2), dtype)});
   if (name == "rsub") std::swap(a, b);
+  if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar(call.number(2), dtype)});
   call.finish(onnx_name(kOps, name), {a, b});
+}
+
+// What is left of floats has the sign of what was divided; whether it is not the divisor's.
+std::string has_other_sign(AtenCall& call, const std::string& rest, const std::string& divisor) {
+  const std::string zero = call.scalar(0, call.result().dtype);
+  const std::string differs = call.emit("Xor", {call.emit("Less", {rest, zero}), call.emit("Less", {divisor, zero})});
+  return call.emit("And", {differs, call.emit("Not", {call.emit("Equal", {rest, zero})})});
+}
+
+// As PyTorch has it, without the rounding of a quotient that is nearly whole; of infinities, and by 0, the quotient.
+void floor_of_quotient(AtenCall& call, const std::string& a, const std::string& b) {
+  const DType dtype = call.result().dtype;
+  const std::string rest = call.emit("Mod", {a, b}, {"fmod", 1});
+  const std::string whole = call.emit("Div", {call.emit("Sub", {a, rest}), b});
+  const std::string less = call.emit("Sub", {whole, call.scalar(1, dtype)});
+  const std::string down = call.emit("Round", {call.emit("Where", {has_other_sign(call, rest, b), less, whole})});
+  const std::string quotient = call.emit("Div", {a, b});
+  const std::string is_zero = call.emit("Equal", {b, call.scalar(0, dtype)});
+  call.finish("Where", {is_zero, quotient, down});
 }
 
 // Quotients of integers are rounded toward zero by ONNX; remainders with the divisor's sign are its Mod of integers,
@@ -29,24 +51,24 @@ void whole_division(AtenCall& call) {
   const DType dtype = call.result().dtype;
   const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
   const bool rounds_down = call.base() == "floor_divide" || call.arg(2) == Argument("floor");
-  if (!rounds_down && call.arg(2) != Argument("trunc"))
-    call.refuse("rounds a quotient in a way that ONNX does not have");
+  if (!rounds_down && call.arg(2) != Argument("trunc")) return call.finish("Div", {a, b});
   if (is_integral(dtype)) {
     if (!rounds_down) return call.finish("Div", {a, b});
     // What is left has the divisor's sign; without it the quotient is whole.
     return call.finish("Div", {call.emit("Sub", {a, call.emit("Mod", {a, b})}), b});
   }
+  if (rounds_down) return floor_of_quotient(call, a, b);
   const std::string quotient = call.emit("Div", {a, b});
-  if (rounds_down) return call.finish("Floor", {quotient});
   const std::string down = call.emit("Floor", {call.emit("Abs", {quotient})});
   call.finish("Mul", {down, call.emit("Sign", {quotient})});
 }
 void remainder(AtenCall& call) {
-  const bool is_fmod = call.base() == "fmod";
   const DType dtype = call.result().dtype;
-  if (!is_fmod && !is_integral(dtype))
-    call.refuse("takes a remainder of floats with the divisor's sign, which ONNX cannot");
-  call.finish("Mod", {call.operand(0, dtype), call.operand(1, dtype)}, {"fmod", is_fmod});
+  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  const bool is_fmod = call.base() == "fmod";
+  if (is_fmod || is_integral(dtype)) return call.finish("Mod", {a, b}, {"fmod", is_fmod});
+  const std::string rest = call.emit("Mod", {a, b}, {"fmod", 1});
+  call.finish("Where", {has_other_sign(call, rest, b), call.emit("Add", {rest, b}), rest});
 }
 
 void compare(AtenCall& call) {
@@ -78,6 +100,7 @@ void is_inf(AtenCall& call) {
   const DType dtype = call.meta(0).dtype;
   call.finish("IsInf", {call.cast(call.tensor(0), dtype, dtype == DType::kF64 ? dtype : DType::kF32)});
 }
+void sigmoid(AtenCall& call) { call.finish("Sigmoid", {call.operand(0, call.result().dtype)}); }
 void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
 void square(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.tensor(0)}); }
 void silu(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.emit("Sigmoid", {call.tensor(0)})}); }
@@ -107,7 +130,16 @@ void clip(AtenCall& call) {
   else if (name == "clamp_max") high = call.operand(1, dtype);
   else if (!call.is_none(1)) low = call.operand(1, dtype);
   if (name != "relu6" && name != "clamp_max" && name != "clamp_min" && !call.is_none(2)) high = call.operand(2, dtype);
-  call.finish("Clip", {call.tensor(0), low, high});
+  call.finish("Clip", {call.operand(0, dtype), low, high});
+}
+
+// ONNX's Clip has numbers for bounds.
+void clip_by_tensors(AtenCall& call) {
+  const DType dtype = call.result().dtype;
+  std::string x = call.operand(0, dtype);
+  if (!call.is_none(1)) x = call.emit("Max", {x, call.operand(1, dtype)});
+  if (!call.is_none(2)) x = call.emit("Min", {x, call.operand(2, dtype)});
+  call.finish("Identity", {x});
 }
 
 void with_alpha(AtenCall& call) {
@@ -158,10 +190,9 @@ void prelu(AtenCall& call) {
 }
 
 void softmax(AtenCall& call) {
-  const bool takes_dtype = !call.is_none(2) && call.arg(2).is<DType>();
-  if (takes_dtype && call.arg(2).as<DType>() != call.meta(0).dtype)
-    call.refuse("converts to another data type as it goes");
-  call.finish(call.base().find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {call.tensor(0)},
+  const std::string x = call.operand(0, call.result().dtype);
+  if (call.rank(0) == 0) call.refuse("is of a tensor without axes");
+  call.finish(call.base().find("log") == std::string::npos ? "Softmax" : "LogSoftmax", {x},
               {"axis", call.axis(1, call.rank(0))});
 }
 
@@ -182,7 +213,7 @@ void finish_reduction(AtenCall& call, const char* op, const std::string& input, 
 void product(AtenCall& call) {
   const bool is_whole = call.name() == "prod.default";
   const std::vector<int64_t> axes =
-      is_whole ? std::vector<int64_t>() : std::vector<int64_t>{call.axis(1, call.rank(0))};
+      is_whole || call.rank(0) == 0 ? std::vector<int64_t>() : std::vector<int64_t>{call.axis(1, call.rank(0))};
   finish_reduction(call, "ReduceProd", call.operand(0, call.result().dtype), axes, !is_whole && call.flag(2));
 }
 
@@ -201,14 +232,16 @@ void reduce(AtenCall& call) {
 void any(AtenCall& call) {
   const bool is_whole = call.name().ends_with(".default");
   const std::vector<int64_t> axes = is_whole ? std::vector<int64_t>() : call.axes(1, call.rank(0));
-  finish_reduction(call, call.base() == "any" ? "ReduceMax" : "ReduceMin", call.operand(0, DType::kBool), axes,
-                   !is_whole && call.flag(2));
+  const std::string whole = call.cast(call.operand(0, DType::kBool), DType::kBool, DType::kU8);
+  const std::string found =
+      call.reduce(call.base() == "any" ? "ReduceMax" : "ReduceMin", whole, axes, !is_whole && call.flag(2));
+  call.finish("Cast", {found}, {"to", format::onnx_number(call.result().dtype)});
 }
 
 void arg_max(AtenCall& call) {
   const char* op = call.base() == "argmax" ? "ArgMax" : "ArgMin";
-  if (call.is_none(1)) {
-    if (call.flag(2)) call.refuse("searches all axes at once and keeps them, which ONNX cannot");
+  if (call.is_none(1) || call.rank(0) == 0) {
+    if (call.flag(2) && call.rank(0) > 0) call.refuse("searches all axes at once and keeps them, which ONNX cannot");
     const std::string flat = call.emit("Reshape", {call.tensor(0), call.integers_as_tensor({-1})});
     return call.finish(op, {flat}, {"axis", 0, "keepdims", 0});
   }
@@ -216,6 +249,7 @@ void arg_max(AtenCall& call) {
 }
 
 void topk(AtenCall& call) {
+  if (call.rank(0) == 0) call.refuse("is of a tensor without axes");
   const Argument& k = call.arg(1);
   const std::string count = k.is_node()
                                 ? call.emit("Reshape", {call.operand(k, DType::kS64), call.integers_as_tensor({1})})
@@ -226,6 +260,7 @@ void topk(AtenCall& call) {
 }
 
 void cumsum(AtenCall& call) {
+  if (call.rank(0) == 0) return call.same_as(call.operand(0, call.result().dtype));
   const std::string axis = call.scalar(static_cast<double>(call.axis(1, call.rank(0))), DType::kS64);
   call.finish("CumSum", {call.operand(0, call.result().dtype), axis});
 }
@@ -301,10 +336,14 @@ void sym_size(AtenCall& call) {
 
 // Sizes are numbers without axes.
 void sym_arithmetic(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {
-      {"operator.add", "Add"}, {"operator.sub", "Sub"}, {"operator.mul", "Mul"}, {"operator.floordiv", "Div"}};
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"operator.add", "Add"},
+                                                                      {"operator.sub", "Sub"},
+                                                                      {"operator.mul", "Mul"},
+                                                                      {"operator.floordiv", "Div"},
+                                                                      {"operator.mod", "Mod"}};
   call.finish(onnx_name(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
 }
+void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, DType::kS64)}); }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
 
@@ -314,149 +353,162 @@ void einsum(AtenCall& call) {
   call.finish("Einsum", inputs, {"equation", call.arg(0).as<std::string>().c_str()});
 }
 
-void norm(AtenCall& call) {
-  const double order = call.number(1);
-  if (order != 1 && order != 2) call.refuse("is of order ", order, ", ONNX has 1 and 2");
-  finish_reduction(call, order == 1 ? "ReduceL1" : "ReduceL2", call.operand(0, call.result().dtype),
-                   call.axes(2, call.rank(0)), call.flag(3));
-}
-
-// (x1, x2, p, compute_mode) of two matrices; ONNX has no such operator, ONNX Runtime one.
-void distances(AtenCall& call) {
-  if (call.number(2) != 2) call.refuse("is of order ", call.number(2), ", com.microsoft.CDist of 2");
-  if (call.rank(0) != 2 || call.rank(1) != 2) call.refuse("is of batches, com.microsoft.CDist of two matrices");
-  call.finish("com.microsoft.CDist", {call.tensor(0), call.tensor(1)}, {"metric", "euclidean"});
-}
-
-constexpr AtenExporter kExporters[] = {
-    {"__and__.Tensor", logical},
-    {"__or__.Tensor", logical},
-    {"__xor__.Tensor", logical},
-    {"_cdist_forward.default", distances},
-    {"_log_softmax.default", softmax},
-    {"_softmax.default", softmax},
-    {"_to_copy.default", cast},
-    {"add.Scalar", arithmetic},
-    {"add.Tensor", arithmetic},
-    {"alias.default", identity},
-    {"all.default", any},
-    {"all.dim", any},
-    {"amax.default", reduce},
-    {"amin.default", reduce},
-    {"any.default", any},
-    {"any.dim", any},
-    {"arange.default", arange},
-    {"arange.start", arange},
-    {"arange.start_step", arange},
-    {"argmax.default", arg_max},
-    {"argmin.default", arg_max},
-    {"bitwise_and.Tensor", logical},
-    {"bitwise_left_shift.Tensor", shift},
-    {"bitwise_not.default", logical},
-    {"bitwise_or.Tensor", logical},
-    {"bitwise_right_shift.Tensor", shift},
-    {"bitwise_xor.Tensor", logical},
-    {"cdist.default", distances},
-    {"celu.default", with_alpha},
-    {"clamp.Tensor", clip},
-    {"clamp.default", clip},
-    {"clamp_max.default", clip},
-    {"clamp_min.default", clip},
-    {"clone.default", identity},
-    {"contiguous.default", identity},
-    {"convert_element_type.no_fuse", cast},
-    {"cumsum.default", cumsum},
-    {"detach.default", identity},
-    {"div.Scalar", arithmetic},
-    {"div.Tensor", arithmetic},
-    {"div.Tensor_mode", whole_division},
-    {"dropout.default", identity},
-    {"einsum.default", einsum},
-    {"elu.default", with_alpha},
-    {"eq.Scalar", compare},
-    {"eq.Tensor", compare},
-    {"feature_dropout.default", identity},
-    {"floor_divide.default", whole_division},
-    {"fmod.Scalar", remainder},
-    {"fmod.Tensor", remainder},
-    {"full.default", full},
-    {"full_like.default", full},
-    {"ge.Scalar", compare},
-    {"ge.Tensor", compare},
-    {"gelu.default", gelu},
-    {"gt.Scalar", compare},
-    {"gt.Tensor", compare},
-    {"hardshrink.default", hard_shrink},
-    {"hardsigmoid.default", hard_sigmoid},
-    {"hardtanh.default", clip},
-    {"isinf.default", is_inf},
-    {"le.Scalar", compare},
-    {"le.Tensor", compare},
-    {"leaky_relu.default", with_alpha},
-    {"lift_fresh_copy.default", identity},
-    {"linalg_vector_norm.default", norm},
-    {"log_softmax.int", softmax},
-    {"logsumexp.default", reduce},
-    {"lt.Scalar", compare},
-    {"lt.Tensor", compare},
-    {"masked_fill.Scalar", masked_fill},
-    {"masked_fill.Tensor", masked_fill},
-    {"max.default", reduce},
-    {"max.other", arithmetic},
-    {"maximum.default", arithmetic},
-    {"mean.default", reduce},
-    {"mean.dim", reduce},
-    {"min.default", reduce},
-    {"min.other", arithmetic},
-    {"minimum.default", arithmetic},
-    {"mish.default", mish},
-    {"mul.Scalar", arithmetic},
-    {"mul.Tensor", arithmetic},
-    {"ne.Scalar", compare},
-    {"ne.Tensor", compare},
-    {"ones.default", full},
-    {"ones_like.default", full},
-    {"operator.add", sym_arithmetic},
-    {"operator.floordiv", sym_arithmetic},
-    {"operator.getitem", getitem},
-    {"operator.mul", sym_arithmetic},
-    {"operator.sub", sym_arithmetic},
-    {"pow.Tensor_Scalar", arithmetic},
-    {"pow.Tensor_Tensor", arithmetic},
-    {"prelu.default", prelu},
-    {"prod.default", product},
-    {"prod.dim_int", product},
-    {"relu6.default", clip},
-    {"remainder.Scalar", remainder},
-    {"remainder.Tensor", remainder},
-    {"rsqrt.default", rsqrt},
-    {"rsub.Scalar", arithmetic},
-    {"rsub.Tensor", arithmetic},
-    {"scalar_tensor.default", scalar_tensor},
-    {"selu.default", selu},
-    {"silu.default", silu},
-    {"softmax.int", softmax},
-    {"softplus.default", softplus},
-    {"square.default", square},
-    {"sub.Scalar", arithmetic},
-    {"sub.Tensor", arithmetic},
-    {"sum.default", reduce},
-    {"sum.dim_IntList", reduce},
-    {"sym_size.int", sym_size},
-    {"threshold.default", threshold},
-    {"to.device", cast},
-    {"to.dtype", cast},
-    {"to.dtype_layout", cast},
-    {"topk.default", topk},
-    {"tril.default", triangle},
-    {"triu.default", triangle},
-    {"type_as.default", cast},
-    {"where.ScalarOther", where},
-    {"where.ScalarSelf", where},
-    {"where.self", where},
-    {"zeros.default", full},
-    {"zeros_like.default", full},
-};
+constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
+                                       {"__and__.Tensor", logical},
+                                       {"__or__.Scalar", logical},
+                                       {"__or__.Tensor", logical},
+                                       {"__xor__.Scalar", logical},
+                                       {"__xor__.Tensor", logical},
+                                       {"_log_softmax.default", softmax},
+                                       {"_softmax.default", softmax},
+                                       {"_to_copy.default", cast},
+                                       {"add.Scalar", arithmetic},
+                                       {"add.Tensor", arithmetic},
+                                       {"alias.default", identity},
+                                       {"alias_copy.default", identity},
+                                       {"all.default", any},
+                                       {"all.dim", any},
+                                       {"all.dims", any},
+                                       {"amax.default", reduce},
+                                       {"amin.default", reduce},
+                                       {"any.default", any},
+                                       {"any.dim", any},
+                                       {"any.dims", any},
+                                       {"arange.default", arange},
+                                       {"arange.start", arange},
+                                       {"arange.start_step", arange},
+                                       {"argmax.default", arg_max},
+                                       {"argmin.default", arg_max},
+                                       {"bitwise_and.Scalar", logical},
+                                       {"bitwise_and.Scalar_Tensor", logical},
+                                       {"bitwise_and.Tensor", logical},
+                                       {"bitwise_left_shift.Tensor", shift},
+                                       {"bitwise_not.default", logical},
+                                       {"bitwise_or.Scalar", logical},
+                                       {"bitwise_or.Scalar_Tensor", logical},
+                                       {"bitwise_or.Tensor", logical},
+                                       {"bitwise_right_shift.Tensor", shift},
+                                       {"bitwise_xor.Scalar", logical},
+                                       {"bitwise_xor.Scalar_Tensor", logical},
+                                       {"bitwise_xor.Tensor", logical},
+                                       {"celu.default", with_alpha},
+                                       {"clamp.Tensor", clip_by_tensors},
+                                       {"clamp.default", clip},
+                                       {"clamp_max.default", clip},
+                                       {"clamp_min.default", clip},
+                                       {"clone.default", identity},
+                                       {"contiguous.default", identity},
+                                       {"convert_element_type.no_fuse", cast},
+                                       {"cumsum.default", cumsum},
+                                       {"detach.default", identity},
+                                       {"detach_copy.default", identity},
+                                       {"div.Scalar", arithmetic},
+                                       {"div.Scalar_mode", whole_division},
+                                       {"div.Tensor", arithmetic},
+                                       {"div.Tensor_mode", whole_division},
+                                       {"dropout.default", identity},
+                                       {"einsum.default", einsum},
+                                       {"elu.default", with_alpha},
+                                       {"empty.memory_format", full},
+                                       {"empty_like.default", full},
+                                       {"eq.Scalar", compare},
+                                       {"eq.Tensor", compare},
+                                       {"feature_dropout.default", identity},
+                                       {"floor_divide.Scalar", whole_division},
+                                       {"floor_divide.default", whole_division},
+                                       {"fmod.Scalar", remainder},
+                                       {"fmod.Tensor", remainder},
+                                       {"full.default", full},
+                                       {"full_like.default", full},
+                                       {"ge.Scalar", compare},
+                                       {"ge.Tensor", compare},
+                                       {"gelu.default", gelu},
+                                       {"gt.Scalar", compare},
+                                       {"gt.Tensor", compare},
+                                       {"hardshrink.default", hard_shrink},
+                                       {"hardsigmoid.default", hard_sigmoid},
+                                       {"hardtanh.default", clip},
+                                       {"isinf.default", is_inf},
+                                       {"le.Scalar", compare},
+                                       {"le.Tensor", compare},
+                                       {"leaky_relu.default", with_alpha},
+                                       {"lift_fresh.default", identity},
+                                       {"lift_fresh_copy.default", identity},
+                                       {"log_softmax.int", softmax},
+                                       {"logsumexp.default", reduce},
+                                       {"lt.Scalar", compare},
+                                       {"lt.Tensor", compare},
+                                       {"masked_fill.Scalar", masked_fill},
+                                       {"masked_fill.Tensor", masked_fill},
+                                       {"max.default", reduce},
+                                       {"max.other", arithmetic},
+                                       {"maximum.default", arithmetic},
+                                       {"mean.default", reduce},
+                                       {"mean.dim", reduce},
+                                       {"min.default", reduce},
+                                       {"min.other", arithmetic},
+                                       {"minimum.default", arithmetic},
+                                       {"mish.default", mish},
+                                       {"mul.Scalar", arithmetic},
+                                       {"mul.Tensor", arithmetic},
+                                       {"ne.Scalar", compare},
+                                       {"ne.Tensor", compare},
+                                       {"ones.default", full},
+                                       {"ones_like.default", full},
+                                       {"operator.add", sym_arithmetic},
+                                       {"operator.floordiv", sym_arithmetic},
+                                       {"operator.getitem", getitem},
+                                       {"operator.mod", sym_arithmetic},
+                                       {"operator.mul", sym_arithmetic},
+                                       {"operator.neg", sym_negate},
+                                       {"operator.sub", sym_arithmetic},
+                                       {"positive.default", identity},
+                                       {"pow.Scalar", arithmetic},
+                                       {"pow.Tensor_Scalar", arithmetic},
+                                       {"pow.Tensor_Tensor", arithmetic},
+                                       {"prelu.default", prelu},
+                                       {"prod.default", product},
+                                       {"prod.dim_int", product},
+                                       {"relu6.default", clip},
+                                       {"remainder.Scalar", remainder},
+                                       {"remainder.Scalar_Tensor", remainder},
+                                       {"remainder.Tensor", remainder},
+                                       {"resolve_neg.default", identity},
+                                       {"rsqrt.default", rsqrt},
+                                       {"rsub.Scalar", arithmetic},
+                                       {"rsub.Tensor", arithmetic},
+                                       {"scalar_tensor.default", scalar_tensor},
+                                       {"selu.default", selu},
+                                       {"silu.default", silu},
+                                       {"size.int", sym_size},
+                                       {"softmax.int", softmax},
+                                       {"softplus.default", softplus},
+                                       {"special_expit.default", sigmoid},
+                                       {"special_log_softmax.default", softmax},
+                                       {"special_softmax.default", softmax},
+                                       {"square.default", square},
+                                       {"sub.Scalar", arithmetic},
+                                       {"sub.Tensor", arithmetic},
+                                       {"sum.default", reduce},
+                                       {"sum.dim_IntList", reduce},
+                                       {"sym_size.int", sym_size},
+                                       {"threshold.default", threshold},
+                                       {"to.device", cast},
+                                       {"to.dtype", cast},
+                                       {"to.dtype_layout", cast},
+                                       {"to.other", cast},
+                                       {"topk.default", topk},
+                                       {"tril.default", triangle},
+                                       {"triu.default", triangle},
+                                       {"true_divide.Scalar", arithmetic},
+                                       {"true_divide.Tensor", arithmetic},
+                                       {"type_as.default", cast},
+                                       {"where.Scalar", where},
+                                       {"where.ScalarOther", where},
+                                       {"where.ScalarSelf", where},
+                                       {"where.self", where},
+                                       {"zeros.default", full},
+                                       {"zeros_like.default", full}};
 
 }  // namespace
 
@@ -466,8 +518,9 @@ const AtenExporter* find_aten_exporter(std::string_view name) {
   static const auto all = [] {
     std::unordered_map<std::string_view, const AtenExporter*> out;
     for (const auto& table :
-         {attention_exporters(), element_exporters(), layer_exporters(), control_exporters(), place_exporters(),
-          signal_exporters(), string_exporters(), tree_exporters(), view_exporters()})
+         {attention_exporters(), composed_exporters(), composed_layer_exporters(), composed_place_exporters(),
+          element_exporters(), layer_exporters(), control_exporters(), place_exporters(), signal_exporters(),
+          string_exporters(), tree_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

@@ -17,22 +17,46 @@ void index_select(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
 }
 void gather(AtenCall& call) {
+  if (call.rank(0) == 0) return call.finish("Reshape", {call.tensor(0), call.emit("Shape", {call.tensor(2)})});
   call.finish("GatherElements", {call.tensor(0), call.tensor(2)}, {"axis", call.axis(1, call.rank(0))});
 }
 
-// The integers of several axes from the first on, side by side: [..., axes].
-std::string joined_indices(AtenCall& call, const Argument::List& indices) {
-  const SymShape* sizes = nullptr;
-  bool differ = false;
-  for (const Argument& index : indices) {
-    if (!index.is_node()) call.refuse("leaves out axes in front of others that it has indices for");
-    const TensorMeta& meta = call.meta_of(index.node());
-    if (!is_integral(meta.dtype)) call.refuse("takes elements by a mask");
-    differ = differ || (sizes && *sizes != meta.sizes);
-    sizes = &meta.sizes;
+// Elements of adjacent axes, by indices that broadcast with each other or by a mask of all these axes.
+struct Places {
+  size_t first = 0, axes = 0;  // of the tensor
+  std::string table;           // [index axes..., axes]
+  SymShape sizes;              // of the indices
+};
+
+Places mask_places(AtenCall& call, const Node* mask, size_t first) {
+  const std::vector<int64_t> turn = {1, 0};
+  Places out{first, call.meta_of(mask).sizes.size(), {}, {}};
+  out.table = call.emit("Transpose", {call.emit("NonZero", {call.file().value(mask)})}, {"perm", turn});
+  out.sizes = {SymInt::symbol("places")};
+  return out;
+}
+
+Places places_of(AtenCall& call, const Argument::List& indices) {
+  Places out;
+  std::vector<const Node*> given;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i].is_node()) continue;
+    if (given.empty()) out.first = i;
+    else if (i != out.first + given.size()) call.refuse("leaves out axes between others that it has indices for");
+    given.push_back(indices[i].node());
   }
+  if (given.empty()) call.refuse("has no indices");
+  if (given.size() == 1 && !is_integral(call.meta_of(given[0]).dtype)) return mask_places(call, given[0], out.first);
+  out.axes = given.size();
   std::vector<std::string> parts;
-  for (const Argument& index : indices) parts.push_back(call.operand(index, DType::kS64));
+  bool differ = false;
+  for (const Node* node : given) {
+    const TensorMeta& meta = call.meta_of(node);
+    if (!is_integral(meta.dtype)) call.refuse("takes elements by a mask and by numbers");
+    differ = differ || meta.sizes != call.meta_of(given[0]).sizes;
+    out.sizes = broadcast_shapes(out.sizes, meta.sizes);
+    parts.push_back(call.operand(Argument(const_cast<Node*>(node)), DType::kS64));
+  }
   if (differ) {
     // All in the shape that they broadcast to, which their sum has.
     std::string sum = parts[0];
@@ -41,26 +65,41 @@ std::string joined_indices(AtenCall& call, const Argument::List& indices) {
     for (std::string& part : parts) part = call.emit("Expand", {part, shape});
   }
   for (std::string& part : parts) part = call.emit("Unsqueeze", {part, call.integers_as_tensor({-1})});
-  return parts.size() == 1 ? parts[0] : call.emit("Concat", parts, {"axis", -1});
+  out.table = parts.size() == 1 ? parts[0] : call.emit("Concat", parts, {"axis", -1});
+  return out;
 }
 
-// (self, indices): one index of any axis, or several from the first axis on.
+// Order of axes in which `count` of them, from `from` on, stand from `to` on.
+std::vector<int64_t> moved_axes(size_t rank, size_t from, size_t count, size_t to) {
+  std::vector<int64_t> order(rank), moved;
+  std::iota(order.begin(), order.end(), 0);
+  const auto begin = order.begin() + static_cast<std::ptrdiff_t>(from);
+  moved.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+  order.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+  order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), moved.begin(), moved.end());
+  return order;
+}
+std::string move(AtenCall& call, const std::string& x, const std::vector<int64_t>& order) {
+  return std::is_sorted(order.begin(), order.end()) ? x : call.emit("Transpose", {x}, {"perm", order});
+}
+
+// (self, indices): one index of any axis, or several of adjacent ones, or a mask.
 void index(AtenCall& call) {
   const Argument::List& indices = call.arg(1).list();
   const auto given = std::count_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
-  if (given != 1) return call.finish("GatherND", {call.tensor(0), joined_indices(call, indices)});
   const auto at = std::find_if(indices.begin(), indices.end(), [](const Argument& i) { return i.is_node(); });
-  const Node* node = at->node();
-  const int64_t axis = at - indices.begin();
-  const DType dtype = call.meta_of(node).dtype;
-  if (is_integral(dtype)) {
-    const std::string places = call.operand(*at, dtype == DType::kS32 ? DType::kS32 : DType::kS64);
+  if (given == 1 && is_integral(call.meta_of(at->node()).dtype)) {
+    const bool is_s32 = call.meta_of(at->node()).dtype == DType::kS32;
+    const std::string places = call.operand(*at, is_s32 ? DType::kS32 : DType::kS64);
+    const int64_t axis = at - indices.begin();
     return call.finish("Gather", {call.tensor(0), places}, {"axis", axis});
   }
-  if (axis != 0) call.refuse("takes elements by a mask behind the first axis");
-  const std::vector<int64_t> turn = {1, 0};
-  const std::string places = call.emit("Transpose", {call.emit("NonZero", {call.file().value(node)})}, {"perm", turn});
-  call.finish("GatherND", {call.tensor(0), places});
+  const Places places = places_of(call, indices);
+  const size_t rank = call.rank(0), out = places.sizes.size() + rank - places.axes;
+  const std::string turned = move(call, call.tensor(0), moved_axes(rank, places.first, places.axes, 0));
+  if (places.first == 0) return call.finish("GatherND", {turned, places.table});
+  const std::string found = call.emit("GatherND", {turned, places.table});
+  call.finish("Transpose", {found}, {"perm", moved_axes(out, 0, places.sizes.size(), places.first)});
 }
 
 // (self, indices, values, accumulate)
@@ -77,23 +116,30 @@ void index_put(AtenCall& call) {
     if (!others.empty()) mask = call.emit("Unsqueeze", {mask, call.integers_as_tensor(others)});
     return call.finish("Where", {mask, call.operand(2, dtype), call.tensor(0)});
   }
-  const std::string places = joined_indices(call, indices);
-  // One value for each place: what is broadcast is spread.
-  SymShape wanted;
-  for (const Argument& index : indices) wanted = broadcast_shapes(wanted, call.meta_of(index.node()).sizes);
+  const Places places = places_of(call, indices);
+  const size_t rank = call.rank(0), behind = places.first + places.axes;
+  // One value for each place: what is broadcast is spread to [axes in front, index axes, axes behind].
+  const SymShape& own = call.meta(0).sizes;
+  SymShape wanted(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(places.first));
+  wanted.insert(wanted.end(), places.sizes.begin(), places.sizes.end());
+  wanted.insert(wanted.end(), own.begin() + static_cast<std::ptrdiff_t>(behind), own.end());
   std::string values = call.operand(2, dtype);
-  wanted.insert(wanted.end(), call.meta(0).sizes.begin() + static_cast<std::ptrdiff_t>(indices.size()),
-                call.meta(0).sizes.end());
   if (call.meta(2).sizes != wanted) {
-    std::vector<std::string> parts = {call.emit(
-        "Slice", {call.emit("Shape", {places}), call.integers_as_tensor({0}), call.integers_as_tensor({-1})})};
-    if (call.rank(0) > indices.size())
-      parts.push_back(call.emit("Slice", {call.emit("Shape", {call.tensor(0)}),
-                                          call.integers_as_tensor({static_cast<int64_t>(indices.size())}),
-                                          call.integers_as_tensor({static_cast<int64_t>(call.rank(0))})}));
+    const auto bound = [&](size_t at) { return call.integers_as_tensor({static_cast<int64_t>(at)}); };
+    const std::string sizes = rank > places.axes ? call.emit("Shape", {call.tensor(0)}) : std::string();
+    std::vector<std::string> parts;
+    if (places.first > 0) parts.push_back(call.emit("Slice", {sizes, bound(0), bound(places.first)}));
+    parts.push_back(call.emit(
+        "Slice", {call.emit("Shape", {places.table}), call.integers_as_tensor({0}), call.integers_as_tensor({-1})}));
+    if (rank > behind) parts.push_back(call.emit("Slice", {sizes, bound(behind), bound(rank)}));
     values = call.emit("Expand", {values, call.emit("Concat", parts, {"axis", 0})});
   }
-  call.finish("ScatterND", {call.tensor(0), places, values}, {"reduction", call.flag(3) ? "add" : "none"});
+  const OnnxAttributes attributes = {"reduction", call.flag(3) ? "add" : "none"};
+  if (places.first == 0) return call.finish("ScatterND", {call.tensor(0), places.table, values}, attributes);
+  values = move(call, values, moved_axes(wanted.size(), places.first, places.sizes.size(), 0));
+  const std::string turned = move(call, call.tensor(0), moved_axes(rank, places.first, places.axes, 0));
+  const std::string written = call.emit("ScatterND", {turned, places.table, values}, attributes);
+  call.finish("Transpose", {written}, {"perm", moved_axes(rank, 0, places.axes, places.first)});
 }
 
 // scatter: (self, dim, index, src or value); scatter_add; scatter_reduce: (self, dim, index, src, reduce,
@@ -104,6 +150,7 @@ void scatter(AtenCall& call) {
   const std::string name = call.name();
   const DType dtype = call.result().dtype;
   const char* reduction = name.starts_with("scatter_add") ? "add" : "none";
+  if (name.ends_with("reduce")) reduction = call.arg(4) == Argument("add") ? "add" : "mul";
   if (name.starts_with("scatter_reduce")) {
     const auto& wanted = call.arg(4).as<std::string>();
     const auto* known = std::find_if(std::begin(kReductions), std::end(kReductions),
@@ -116,7 +163,7 @@ void scatter(AtenCall& call) {
       call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
   }
   std::string values;
-  if (name == "scatter.value") {
+  if (name.starts_with("scatter.value")) {
     values = call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
   } else {
     values = call.operand(3, dtype);
@@ -131,33 +178,43 @@ void scatter(AtenCall& call) {
 }
 
 void nonzero(AtenCall& call) {
+  if (call.rank(0) == 0) call.refuse("is of a tensor without axes");
   const std::vector<int64_t> turn = {1, 0};
   call.finish("Transpose", {call.emit("NonZero", {call.tensor(0)})}, {"perm", turn});
 }
 
-// _unique2: (self, sorted, ...); unique_dim: (self, dim, sorted, ...): values, places in them, counts.
+// _unique2: (self, sorted, return_inverse, return_counts); unique_dim with `dim` in front of these: values, places in
+// them, counts; of what the first is not asked for an empty tensor.
 void unique(AtenCall& call) {
   const bool has_axis = call.name() == "unique_dim.default";
   OnnxAttributes attributes = {"sorted", 1};
   if (has_axis) attributes.add("axis", call.axis(1, call.rank(0)));
-  const std::vector<std::string> names = call.name_results(3);
+  std::vector<std::string> names = call.name_results(3);
+  for (const size_t i : {size_t{1}, size_t{2}})
+    if (!has_axis && !call.flag(i + 1)) {
+      call.file().emit("Identity", {call.integers_as_tensor({})}, {}, names[i]);
+      names[i] = call.file().fresh(names[i] + "_unread");
+    }
   const std::string places = has_axis ? names[1] : call.file().fresh(names[1] + "_part");
   call.file().emit_many("Unique", {call.tensor(0)}, attributes, {names[0], "", places, names[2]},
                         call.node().meta.extra_of(kOnnxNode));
   if (!has_axis) call.file().emit("Reshape", {places, call.emit("Shape", {call.tensor(0)})}, {}, names[1]);
 }
 
-// (self, dim, descending): all elements of an axis from the largest on, or from the smallest.
+// (self, dim, descending), with `stable` in front of dim (ONNX's order is): all elements of an axis from the largest
+// on, or from the smallest.
 void sort(AtenCall& call) {
-  const int64_t axis = call.axis(1, call.rank(0));
+  const size_t at = call.name().ends_with(".stable") ? 2 : 1;
+  if (call.rank(0) == 0) call.refuse("is of a tensor without axes");
+  const int64_t axis = call.name() == "msort.default" ? 0 : call.axis(at, call.rank(0));
   const std::string size =
       call.emit("Gather", {call.emit("Shape", {call.tensor(0)}), call.integers_as_tensor({axis})}, {"axis", 0});
-  const bool gives_places = call.name() == "argsort.default";
+  const bool gives_places = call.name().starts_with("argsort");
   std::vector<std::string> outputs;
   if (gives_places) outputs = {call.file().fresh(call.node().name() + "_part"), call.file().name_of(&call.node())};
   else outputs = call.name_results(2);
-  call.file().emit_many("TopK", {call.tensor(0), size}, {"axis", axis, "largest", call.flag(2), "sorted", 1}, outputs,
-                        call.node().meta.extra_of(kOnnxNode));
+  call.file().emit_many("TopK", {call.tensor(0), size}, {"axis", axis, "largest", call.flag(at + 1), "sorted", 1},
+                        outputs, call.node().meta.extra_of(kOnnxNode));
   if (gives_places) call.file().set(&call.node(), outputs[1]);
 }
 
@@ -226,31 +283,37 @@ void grid_sampler(AtenCall& call) {
                call.flag(4)});
 }
 
-constexpr AtenExporter kPlaceExporters[] = {
-    {"_unique2.default", unique},
-    {"argsort.default", sort},
-    {"deform_conv2d.default", deform_conv},
-    {"embedding.default", embedding},
-    {"gather.default", gather},
-    {"grid_sampler.default", grid_sampler},
-    {"index.Tensor", index},
-    {"index_put.default", index_put},
-    {"index_select.default", index_select},
-    {"item.default", item},
-    {"non_max_suppression.default", non_max_suppression},
-    {"nonzero.default", nonzero},
-    {"roi_align.default", roi_align},
-    {"roi_align_max.default", roi_align},
-    {"roi_pool.default", roi_pool},
-    {"scatter.src", scatter},
-    {"scatter.value", scatter},
-    {"scatter_add.default", scatter},
-    {"scatter_reduce.two", scatter},
-    {"select.int", select},
-    {"select_copy.int", select},
-    {"sort.default", sort},
-    {"unique_dim.default", unique},
-};
+constexpr AtenExporter kPlaceExporters[] = {{"_local_scalar_dense.default", item},
+                                            {"_unique2.default", unique},
+                                            {"_unsafe_index.Tensor", index},
+                                            {"_unsafe_index_put.default", index_put},
+                                            {"argsort.default", sort},
+                                            {"argsort.stable", sort},
+                                            {"argwhere.default", nonzero},
+                                            {"deform_conv2d.default", deform_conv},
+                                            {"embedding.default", embedding},
+                                            {"gather.default", gather},
+                                            {"grid_sampler.default", grid_sampler},
+                                            {"index.Tensor", index},
+                                            {"index_put.default", index_put},
+                                            {"index_select.default", index_select},
+                                            {"item.default", item},
+                                            {"non_max_suppression.default", non_max_suppression},
+                                            {"nonzero.default", nonzero},
+                                            {"roi_align.default", roi_align},
+                                            {"roi_align_max.default", roi_align},
+                                            {"roi_pool.default", roi_pool},
+                                            {"scatter.reduce", scatter},
+                                            {"scatter.src", scatter},
+                                            {"scatter.value", scatter},
+                                            {"scatter.value_reduce", scatter},
+                                            {"scatter_add.default", scatter},
+                                            {"scatter_reduce.two", scatter},
+                                            {"select.int", select},
+                                            {"select_copy.int", select},
+                                            {"sort.default", sort},
+                                            {"sort.stable", sort},
+                                            {"unique_dim.default", unique}};
 
 }  // namespace
 

@@ -54,15 +54,6 @@ void pixel_unshuffle(AtenCall& call) {
   call.finish("Gather", {parts, call.integers_as_tensor(order)}, {"axis", 1});
 }
 
-void repeat_each(AtenCall& call) {
-  const int64_t times = call.integer(1), axis = call.axis(2, call.rank(0));
-  const auto size = call.meta(0).sizes[static_cast<size_t>(axis)].constant();
-  if (call.is_none(2) || !size) call.refuse("repeats along an axis whose size is open");
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < *size; ++i) places.insert(places.end(), static_cast<size_t>(times), i);
-  call.finish("Gather", {call.tensor(0), call.integers_as_tensor(places)}, {"axis", axis});
-}
-
 void split(AtenCall& call) {
   const auto* results = std::get_if<std::vector<ValueMeta>>(&call.node().meta.val.value);
   if (results == nullptr || results->empty()) call.refuse("gives an unknown number of parts");
@@ -86,11 +77,14 @@ void split(AtenCall& call) {
 }
 
 void join(AtenCall& call) {
-  const bool stacks = call.base() == "stack";
+  const bool stacks = call.base().ends_with("stack");
   const DType dtype = call.result().dtype;
   const int64_t axis = call.axis(1, call.result().sizes.size());
   std::vector<std::string> parts;
   for (const Argument& part : call.arg(0).list()) {
+    // PyTorch joins an empty vector with tensors of any number of axes.
+    const SymShape& sizes = call.meta_of(part.node()).sizes;
+    if (!stacks && sizes == SymShape{SymInt(0)} && call.result().sizes.size() != 1) continue;
     std::string value = call.operand(part, dtype);
     if (stacks) value = call.emit("Unsqueeze", {value, call.integers_as_tensor({axis})});
     parts.push_back(std::move(value));
@@ -133,6 +127,7 @@ void reshape(AtenCall& call) {
 // Axes that keep their size are copied (0), the joined ones inferred; behind those, open sizes are computed.
 void flatten(AtenCall& call) {
   const size_t rank = call.rank(0);
+  if (rank == 0) return call.finish("Reshape", {call.tensor(0), call.integers_as_tensor({-1})});
   const int64_t start = call.axis(1, rank), end = call.axis(2, rank);
   if (start == 1 && end == static_cast<int64_t>(rank) - 1) return call.finish("Flatten", {call.tensor(0)}, {"axis", 1});
   std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
@@ -143,14 +138,16 @@ void flatten(AtenCall& call) {
     for (auto size = behind; size != found.end(); ++size) sizes.push_back(*size->constant());
     return call.finish("Reshape", {call.tensor(0), call.integers_as_tensor(sizes)});
   }
-  const std::string rest = sizes_from(call, end + 1);
+  const auto bound = [&](int64_t at) { return call.integers_as_tensor({at}); };
+  const std::string rest =
+      call.emit("Slice", {call.emit("Shape", {call.tensor(0)}), bound(end + 1), bound(static_cast<int64_t>(rank))});
   call.finish("Reshape", {call.tensor(0), call.emit("Concat", {call.integers_as_tensor(sizes), rest}, {"axis", 0})});
 }
 
 void squeeze(AtenCall& call) {
   const size_t rank = call.rank(0);
   std::vector<int64_t> axes;
-  for (const int64_t axis : call.name() == "squeeze.default" ? call.axes(99, rank) : call.axes(1, rank))
+  for (const int64_t axis : call.name().ends_with(".default") ? call.axes(99, rank) : call.axes(1, rank))
     if (call.meta(0).sizes[static_cast<size_t>(axis)] == SymInt(1)) axes.push_back(axis);
   if (axes.empty()) return call.same_as(call.tensor(0));
   call.finish("Squeeze", {call.tensor(0), call.integers_as_tensor(axes)});
@@ -161,13 +158,14 @@ void unsqueeze(AtenCall& call) {
 
 void permute(AtenCall& call) {
   const size_t rank = call.rank(0);
+  if (rank == 0) return call.same_as(call.tensor(0));
   std::vector<int64_t> axes;
   const std::string name = call.base();
-  if (name == "permute" || name == "permute_copy") {
+  if (name == "permute") {
     axes = call.axes(1, rank);
   } else {
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
-    const bool turns = name == "t" || name == "t_copy";
+    const bool turns = name == "t";
     if (turns && rank == 2) std::swap(axes[0], axes[1]);
     else if (!turns)
       std::swap(axes[static_cast<size_t>(call.axis(1, rank))], axes[static_cast<size_t>(call.axis(2, rank))]);
@@ -192,7 +190,9 @@ void repeat(AtenCall& call) {
   std::vector<int64_t> front;
   for (int64_t i = 0; i < extra; ++i) front.push_back(i);
   if (extra > 0) input = call.emit("Unsqueeze", {input, call.integers_as_tensor(front)});
-  call.finish("Tile", {input, call.sizes(1, false)});
+  Argument::List times(static_cast<size_t>(std::max<int64_t>(0, -extra)), Argument(int64_t{1}));  // of axes in front
+  times.insert(times.end(), call.arg(1).list().begin(), call.arg(1).list().end());
+  call.finish("Tile", {input, call.sizes(times, false)});
 }
 
 // PyTorch counts from the last axis.
@@ -221,48 +221,64 @@ void pixel_shuffle(AtenCall& call) {
   call.finish("DepthToSpace", {call.tensor(0)}, {"blocksize", call.integer(1), "mode", "CRD"});
 }
 
-constexpr AtenExporter kViewExporters[] = {
-    {"_unsafe_view.default", reshape},
-    {"broadcast_to.default", expand},
-    {"cat.default", join},
-    {"chunk.default", split},
-    {"concat.default", join},
-    {"constant_pad_nd.default", pad},
-    {"expand.default", expand},
-    {"expand_as.default", expand_as},
-    {"expand_copy.default", expand},
-    {"flatten.using_ints", flatten},
-    {"flip.default", flip},
-    {"movedim.int", move_axis},
-    {"narrow.default", slice},
-    {"pad.default", pad},
-    {"permute.default", permute},
-    {"permute_copy.default", permute},
-    {"pixel_shuffle.default", pixel_shuffle},
-    {"pixel_unshuffle.default", pixel_unshuffle},
-    {"repeat.default", repeat},
-    {"repeat_interleave.self_int", repeat_each},
-    {"reshape.default", reshape},
-    {"reshape_as.default", reshape_as},
-    {"slice.Tensor", slice},
-    {"slice_copy.Tensor", slice},
-    {"split.Tensor", split},
-    {"split.sizes", split},
-    {"split_with_sizes.default", split},
-    {"squeeze.default", squeeze},
-    {"squeeze.dim", squeeze},
-    {"squeeze.dims", squeeze},
-    {"stack.default", join},
-    {"t.default", permute},
-    {"tile.default", repeat},
-    {"transpose.int", permute},
-    {"unbind.int", split},
-    {"unflatten.int", unflatten},
-    {"unsqueeze.default", unsqueeze},
-    {"view.default", reshape},
-    {"view_as.default", reshape_as},
-    {"view_copy.default", reshape},
-};
+constexpr AtenExporter kViewExporters[] = {{"_reshape_alias.default", reshape},
+                                           {"_reshape_copy.default", reshape},
+                                           {"_stack.default", join},
+                                           {"_unsafe_view.default", reshape},
+                                           {"broadcast_to.default", expand},
+                                           {"cat.default", join},
+                                           {"chunk.default", split},
+                                           {"concat.default", join},
+                                           {"constant_pad_nd.default", pad},
+                                           {"expand.default", expand},
+                                           {"expand_as.default", expand_as},
+                                           {"expand_copy.default", expand},
+                                           {"flatten.using_ints", flatten},
+                                           {"flip.default", flip},
+                                           {"movedim.int", move_axis},
+                                           {"narrow.default", slice},
+                                           {"narrow_copy.default", slice},
+                                           {"pad.default", pad},
+                                           {"permute.default", permute},
+                                           {"permute_copy.default", permute},
+                                           {"pixel_shuffle.default", pixel_shuffle},
+                                           {"pixel_unshuffle.default", pixel_unshuffle},
+                                           {"repeat.default", repeat},
+                                           {"reshape.default", reshape},
+                                           {"reshape_as.default", reshape_as},
+                                           {"slice.Tensor", slice},
+                                           {"slice_copy.Tensor", slice},
+                                           {"split.Tensor", split},
+                                           {"split.sizes", split},
+                                           {"split_copy.Tensor", split},
+                                           {"split_with_sizes.default", split},
+                                           {"split_with_sizes_copy.default", split},
+                                           {"squeeze.default", squeeze},
+                                           {"squeeze.dim", squeeze},
+                                           {"squeeze.dims", squeeze},
+                                           {"squeeze_copy.default", squeeze},
+                                           {"squeeze_copy.dim", squeeze},
+                                           {"squeeze_copy.dims", squeeze},
+                                           {"stack.default", join},
+                                           {"swapaxes.default", permute},
+                                           {"swapdims.default", permute},
+                                           {"t.default", permute},
+                                           {"t_copy.default", permute},
+                                           {"tensor_split.sections", split},
+                                           {"tile.default", repeat},
+                                           {"transpose.int", permute},
+                                           {"transpose_copy.int", permute},
+                                           {"unbind.int", split},
+                                           {"unbind_copy.int", split},
+                                           {"unflatten.int", unflatten},
+                                           {"unsafe_chunk.default", split},
+                                           {"unsafe_split.Tensor", split},
+                                           {"unsafe_split_with_sizes.default", split},
+                                           {"unsqueeze.default", unsqueeze},
+                                           {"unsqueeze_copy.default", unsqueeze},
+                                           {"view.default", reshape},
+                                           {"view_as.default", reshape_as},
+                                           {"view_copy.default", reshape}};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // ONNX models against what ONNX Runtime makes of them; tests/golden/make_onnx.py made the cases.
 #include "io/onnx.h"
 #include "op/custom.h"
+#include "op/infer.h"
 
 #include <gtest/gtest.h>
 
@@ -490,9 +491,9 @@ TEST(OnnxSave, NamesAllThatHasNoForm) {
   Graph& graph = *program.graph;
   Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
   x->meta.val.value = TensorMeta{DType::kF32, {2, 8}, {}, false};
-  Node* a = graph.call("torch.ops.aten.log_sigmoid.default", {x}, {}, "a");
-  Node* b = graph.call("torch.ops.aten.glu.default", {a}, {}, "b");
-  Node* c = graph.call("torch.ops.aten.log_sigmoid.default", {b}, {}, "c");
+  Node* a = graph.call("torch.ops.aten.digamma.default", {x}, {}, "a");
+  Node* b = graph.call("torch.ops.aten.erfinv.default", {a}, {}, "b");
+  Node* c = graph.call("torch.ops.aten.digamma.default", {b}, {}, "c");
   Node* d = graph.call("torch.ops.aten.softplus.default", {c, 2.0}, {}, "d");
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{d})}, {}, "output");
   try {
@@ -503,8 +504,53 @@ TEST(OnnxSave, NamesAllThatHasNoForm) {
     EXPECT_EQ(
         error.message,
         "the program cannot be written as an ONNX model: qdq has no ONNX form for d has beta 2, ONNX's Softplus has 1; "
-        "torch.ops.aten.glu.default (node b); torch.ops.aten.log_sigmoid.default (nodes a and 1 more)");
+        "torch.ops.aten.digamma.default (nodes a and 1 more); torch.ops.aten.erfinv.default (node b)");
   }
+}
+
+// y = x * 2; y[:, 1:3] = x[:, 0:2]; y[0] = 7; y + y[1], as torch.export has it.
+TEST(OnnxSave, WritesToSlicesBecomeValues) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 4}, {}, false};
+  const auto call = [&](const char* target, std::vector<Argument> args) {
+    Node* node = graph.call(concat("torch.ops.aten.", target), std::move(args));
+    infer_value(*node);
+    return node;
+  };
+  Node* y = call("mul.Tensor", {x, 2.0});
+  call("copy_.default", {call("slice.Tensor", {y, 1, 1, 3}), call("slice.Tensor", {x, 1, 0, 2})});
+  call("fill_.Scalar", {call("select.int", {y, 0, 0}), 7.0});
+  Node* sum = call("add.Tensor", {y, call("select.int", {y, 0, 1})});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})}, {}, "output");
+  const std::vector<Tensor> inputs = {Tensor::of<float>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})};
+  const std::vector<Tensor> wanted = {Tensor::of<float>({2, 4}, {17, 12, 13, 23, 20, 10, 12, 32})};
+  expect_close(Interpreter(program, {}).run(inputs), wanted, 0);
+  expect_close(Interpreter(load_onnx(save_onnx(program)), {}).run(inputs), wanted, 0);
+}
+
+// What ONNX has no form for is computed where it depends on constants alone.
+TEST(OnnxSave, ComputesWhatDependsOnConstants) {
+  Program program;
+  Graph& graph = *program.graph;
+  Attribute weight;
+  weight.name = "v";
+  weight.kind = Attribute::Kind::kConstant;
+  weight.tensor = Tensor::of<float>({2, 2}, {0.5F, 0.25F, 1, 2});
+  Node* v = graph.get_attr("v", "v");
+  v->meta.val.value = meta_of(weight.tensor);
+  program.add_attribute(std::move(weight));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 2}, {}, false};
+  Node* digamma = graph.call("torch.ops.aten.digamma.default", {v});
+  Node* sum = graph.call("torch.ops.aten.add.Tensor", {x, digamma});
+  for (Node* node : {digamma, sum}) infer_value(*node);
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})}, {}, "output");
+  const std::vector<Tensor> inputs = {Tensor::of<float>({2, 2}, {1, 2, 3, 4})};
+  const Program again = load_onnx(save_onnx(program));
+  EXPECT_EQ(operators(again), std::vector<std::string>{"aten.add.Tensor"});
+  expect_close(Interpreter(again, {}).run(inputs), Interpreter(program, {}).run(inputs), 1e-6);
 }
 
 TEST(OnnxGolden, LooksAsTorchExportMakesIt) {

@@ -1,0 +1,152 @@
+// Rewrites a program before it is written as ONNX, which knows no writing to tensors.
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "io/onnx/export.h"
+#include "io/onnx/import.h"
+#include "op/facts.h"
+#include "op/infer.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor", kCopyTo = "torch.ops.aten.copy_.default",
+                           kDetachTo = "torch.ops.aten.detach_.default";
+constexpr int64_t kLargestFolded = int64_t{1} << 24;  // elements
+
+bool is_view_node(const Node& node) {
+  const OpDef* op = op_of(node);
+  return op != nullptr && is_view(*op);
+}
+
+// Whether a node reads what it is given, itself or through views, behind another node.
+bool is_read_behind(const Node& value, const Node& write, const std::unordered_map<const Node*, size_t>& places) {
+  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
+    return user != &write &&
+           (places.at(user) > places.at(&write) || (is_view_node(*user) && is_read_behind(*user, write, places)));
+  });
+}
+
+// The value and the views of it that a node writes through, innermost first. Empty where it cannot be rewritten.
+std::vector<Node*> chain_of(const Node& write, const std::unordered_map<const Node*, size_t>& places) {
+  std::vector<Node*> chain = {write.arg(0).node()};
+  while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view_node(*chain.back())) {
+    const Node& view = *chain.back();
+    if (!view.is(kSlice) && !view.is(op::kSelect)) return {};
+    chain.push_back(view.arg(0).node());
+  }
+  if (chain.back() == nullptr || chain.back()->op() != Node::Op::kCallFunction) return {};
+  // Other views of these, older than the write and read behind it, would have to see it.
+  for (size_t i = 0; i < chain.size(); ++i)
+    for (const Node* user : chain[i]->users())
+      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view_node(*user) &&
+          places.at(user) < places.at(&write) && is_read_behind(*user, write, places))
+        return {};
+  return chain;
+}
+
+// Later readers of `old` read `made` instead.
+void replace_behind(Node* old, Node* made, const Node& write, const std::unordered_map<const Node*, size_t>& places) {
+  old->replace_all_uses_with(made, [&](Node* user) {
+    const auto at = places.find(user);
+    return at != places.end() && at->second > places.at(&write);
+  });
+}
+
+Node* call_like(Graph& graph, const Node& like, const std::string& target, std::vector<Argument> args,
+                Node::Kwargs kwargs = {}) {
+  Node* out = graph.call(target, std::move(args), std::move(kwargs));
+  out->meta.val = like.meta.val;
+  return out;
+}
+
+void make_functional(Program& program, Node* write) {
+  std::unordered_map<const Node*, size_t> places;
+  for (const Node* node : program.graph->nodes()) places.emplace(node, places.size());
+  const OpDef& op = *op_of(*write);
+  const std::vector<Node*> chain = chain_of(*write, places);
+  if (chain.empty() || (!write->is(kCopyTo) && op.functional == nullptr)) return;
+  Graph& graph = *program.graph;
+  Node* made = nullptr;
+  {
+    const auto point = graph.insert_before(write);
+    made = call_like(graph, *chain[0], write->is(kCopyTo) ? "torch.ops.aten.copy.default" : op.functional->target,
+                     write->args(), write->kwargs());
+  }
+  write->replace_all_uses_with(made);
+  for (size_t i = 0;; ++i) {
+    replace_behind(chain[i], made, *write, places);
+    if (i + 1 == chain.size()) break;
+    const Node& view = *chain[i];
+    std::vector<Argument> args = {chain[i + 1], made};
+    for (size_t k = 1; k < view.args().size(); ++k) args.push_back(view.arg(k));
+    const auto point = graph.insert_before(write);
+    made = call_like(graph, *chain[i + 1],
+                     view.is(kSlice) ? "torch.ops.aten.slice_scatter.default" : "torch.ops.aten.select_scatter.default",
+                     std::move(args), view.kwargs());
+  }
+  graph.erase(write);
+}
+
+// What depends on constants alone, and is one tensor.
+bool is_foldable(const Node& node) {
+  const std::vector<Node*> inputs = node.input_nodes();
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (meta == nullptr || has_onnx_form(node)) return false;
+  if (!std::all_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->op() == Node::Op::kGetAttr; }))
+    return false;
+  const bool is_known =
+      std::all_of(meta->sizes.begin(), meta->sizes.end(), [](const SymInt& size) { return size.is_constant(); });
+  return is_known && *numel_of(meta->sizes).constant() <= kLargestFolded;
+}
+
+void fold(Program& program, Node* node) {
+  Attribute attribute;
+  try {
+    attribute.tensor = eval_constant(program, *node).contiguous();
+  } catch (const Error&) {
+    return;  // it draws random numbers, say: whoever writes it tells
+  }
+  attribute.name = program.unique_attribute_name(node->name());
+  attribute.kind = Attribute::Kind::kConstant;
+  attribute.persistent = false;
+  const auto point = program.graph->insert_before(program.graph->first());
+  Node* constant = program.graph->get_attr(attribute.name, attribute.name);
+  constant->meta.val.value = meta_of(attribute.tensor);
+  program.add_attribute(std::move(attribute));
+  node->replace_all_uses_with(constant);
+  program.graph->erase(node);
+}
+
+}  // namespace
+
+bool writes_alone(const Node* input) {
+  while (input && input->op() == Node::Op::kCallFunction && input->users().size() == 1) {
+    const OpDef* op = op_of(*input);
+    if (op == nullptr || !op->roles.shares_qparams) return true;
+    input = input->arg(0).node();
+  }
+  return false;
+}
+
+void prepare_to_write(Program& program) {
+  std::vector<Node*> calls;
+  for (Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction && op_of(*node) != nullptr) calls.push_back(node);
+  for (Node* node : calls) {
+    if (node->is(kDetachTo)) {
+      node->replace_all_uses_with(node->arg(0).node());
+      program.graph->erase(node);
+      continue;
+    }
+    const auto& arguments = op_of(*node)->schema.arguments;
+    const bool writes = !arguments.empty() && arguments[0].is_mutated && node->arg(0).is_node();
+    if (writes && !writes_alone(node->arg(0).node())) make_functional(program, node);
+    else if (!writes && is_foldable(*node)) fold(program, node);
+  }
+  program.graph->eliminate_dead_code();
+}
+
+}  // namespace qdq

@@ -1,0 +1,196 @@
+// Layers that ONNX does not have, spelled out in what it has: pads, adaptive pools, norms, bags, cells.
+#include <algorithm>
+
+#include "io/onnx/export.h"
+
+namespace qdq {
+namespace {
+
+int64_t known_extent(AtenCall& call, size_t i, int64_t axis) {
+  const auto size = call.meta(i).sizes[static_cast<size_t>(axis)].constant();
+  if (!size) call.refuse("needs the size of an axis that is open");
+  return *size;
+}
+std::string with_axes(AtenCall& call, const std::string& x, const std::vector<int64_t>& axes) {
+  return call.emit("Unsqueeze", {x, call.integers_as_tensor(axes)});
+}
+
+// reflection_pad, replication_pad, _pad_circular: (self, padding)
+void pad_by_mode(AtenCall& call) {
+  const std::string name = call.name();
+  const char* mode = name.starts_with("reflection") ? "reflect" : name.starts_with("replication") ? "edge" : "wrap";
+  if (mode[0] == 'w' && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
+  const Argument::List& reversed = call.arg(1).list();
+  const size_t rank = call.rank(0);
+  Argument::List pads(2 * rank, Argument(int64_t{0}));
+  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
+    pads[rank - 1 - i / 2] = reversed[i];
+    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
+  }
+  call.finish("Pad", {call.tensor(0), call.sizes(pads, false)}, {"mode", mode});
+}
+
+// Pools of a given number of windows, whose sizes differ by one: the places of each, and which of them count.
+std::string pooled_axis(AtenCall& call, const std::string& x, int64_t axis, int64_t outputs, bool is_max) {
+  if (outputs == 1) return call.reduce(is_max ? "ReduceMax" : "ReduceMean", x, {axis}, true);
+  const int64_t size = known_extent(call, 0, axis);
+  const auto rank = static_cast<int64_t>(call.rank(0));
+  int64_t widest = 0;
+  const auto from = [&](int64_t i) { return i * size / outputs; };
+  const auto to = [&](int64_t i) { return ((i + 1) * size + outputs - 1) / outputs; };
+  for (int64_t i = 0; i < outputs; ++i) widest = std::max(widest, to(i) - from(i));
+  std::vector<int64_t> places;
+  const Tensor shares = Tensor::full({outputs, widest}, DType::kF32, 0);
+  for (int64_t i = 0; i < outputs; ++i)
+    for (int64_t k = 0; k < widest; ++k) {
+      const bool is_inside = from(i) + k < to(i);
+      places.push_back(is_inside ? from(i) + k : from(i));  // the first one again, which is no new maximum
+      if (is_inside) shares.data<float>()[i * widest + k] = 1 / static_cast<float>(to(i) - from(i));
+    }
+  const std::string table =
+      call.emit("Reshape", {call.integers_as_tensor(places), call.integers_as_tensor({outputs, widest})});
+  const std::string apart = call.emit("Gather", {x, table}, {"axis", axis});
+  if (is_max) return call.reduce("ReduceMax", apart, {axis + 1}, false);
+  std::vector<int64_t> axes_behind;
+  for (int64_t i = 2; i < rank - axis + 1; ++i) axes_behind.push_back(i);
+  const std::string weights =
+      with_axes(call, call.file().constant(shares.to(call.meta(0).dtype), call.node().name() + "_shares"), axes_behind);
+  return call.reduce("ReduceSum", call.emit("Mul", {apart, weights}), {axis + 1}, false);
+}
+}  // namespace
+
+void adaptive_pool(AtenCall& call) {
+  const std::string name = call.name();
+  const bool is_max = name.find("max") != std::string::npos;
+  const size_t axes = name.find("1d") != std::string::npos ? 1 : name.find("3d") != std::string::npos ? 3 : 2;
+  const std::vector<int64_t> outputs = call.integers(1, axes);
+  std::string x = call.tensor(0);
+  for (size_t i = 0; i < axes; ++i)
+    x = pooled_axis(call, x, static_cast<int64_t>(call.rank(0) - axes + i), outputs[i], is_max);
+  if (!is_max) return call.finish("Identity", {x});
+  call.file().emit("Identity", {x}, {}, call.only_result());
+}
+
+namespace {
+
+// _native_batch_norm_legit_no_training: (input, weight, bias, mean, var, momentum, eps); with `training` behind the
+// variance, native_batch_norm.
+void native_batch_norm(AtenCall& call) {
+  const bool has_flag = !call.begins("_native_batch_norm_legit_no_training");
+  if (has_flag && (call.flag(5) || call.is_none(3) || call.is_none(4)))
+    call.refuse("normalizes with the batch's own statistics; export the model in inference mode");
+  const Shape channels = {known_extent(call, 0, 1)};
+  const auto or_constant = [&](size_t i, double value) {
+    return call.is_none(i) ? call.file().constant(Tensor::full(channels, call.meta(0).dtype, value),
+                                                  call.node().name() + "_constant")
+                           : call.tensor(i);
+  };
+  call.file().emit("BatchNormalization",
+                   {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
+                   {"epsilon", call.number(has_flag ? 7 : 6)}, call.only_result());
+}
+// (input, p, train)
+void native_dropout(AtenCall& call) {
+  if (call.flag(2)) call.refuse("is in training mode; export the model in inference mode");
+  call.file().emit("Identity", {call.tensor(0)}, {}, call.only_result());
+}
+
+// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx):
+// each row joins its bag, whose number is how many bags begin no later, less one.
+void embedding_bag(AtenCall& call) {
+  const int64_t mode = call.integer(4);
+  if (!call.is_none(8) && call.integer(8) >= 0) call.refuse("leaves out rows of a padding");
+  if (mode == 2) call.refuse("takes the largest of a bag");
+  if (call.rank(1) != 1) call.refuse("has bags of one size");
+  const DType dtype = call.meta(0).dtype;
+  std::string offsets = call.operand(2, DType::kS64);
+  if (call.flag(7))
+    offsets = call.emit("Slice", {offsets, call.integers_as_tensor({0}), call.integers_as_tensor({-1})});
+  const std::string rows = call.emit("Gather", {call.tensor(0), call.operand(1, DType::kS64)}, {"axis", 0});
+  const std::string places = call.emit(
+      "Range", {call.scalar(0, DType::kS64), call.emit("Size", {call.tensor(1)}), call.scalar(1, DType::kS64)});
+  const std::string begun = call.emit("GreaterOrEqual", {with_axes(call, places, {0}), with_axes(call, offsets, {1})});
+  // [bags, places]: bags that have begun and of which the next has not.
+  const std::string counts = call.reduce("ReduceSum", call.cast(begun, DType::kBool, DType::kS64), {0}, true);
+  const std::string numbers =
+      call.emit("Range", {call.scalar(1, DType::kS64),
+                          call.emit("Add", {call.emit("Size", {offsets}), call.scalar(1, DType::kS64)}),
+                          call.scalar(1, DType::kS64)});
+  std::string joins = call.cast(call.emit("Equal", {counts, with_axes(call, numbers, {1})}), DType::kBool, dtype);
+  if (!call.is_none(6)) joins = call.emit("Mul", {joins, with_axes(call, call.operand(6, dtype), {0})});
+  std::string sum = call.emit("MatMul", {joins, rows});
+  if (mode == 1)
+    sum =
+        call.emit("Div", {sum, call.emit("Max", {call.reduce("ReduceSum", joins, {1}, true), call.scalar(1, dtype)})});
+  call.file().emit("Identity", {sum}, {}, call.only_result());
+}
+
+// --- cells of recurrent layers: (input, hidden or [hidden, cell], w_ih, w_hh, b_ih, b_hh)
+
+std::string gates_of(AtenCall& call, const std::string& x, size_t weight) {
+  OnnxNames inputs = {x, call.tensor(weight)};
+  if (!call.is_none(weight + 2)) inputs.list.push_back(call.tensor(weight + 2));
+  return call.emit("Gemm", inputs, {"transB", 1});
+}
+std::vector<std::string> parts_of(AtenCall& call, const std::string& gates, size_t count) {
+  const auto width = call.meta(3).sizes[1].constant();
+  if (!width || call.rank(0) != 2) call.refuse("has an open width, or no batch axis");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(call.file().fresh(call.node().name() + "_gate"));
+  call.file().emit_many("Split", {gates, call.integers_as_tensor(std::vector<int64_t>(count, *width))}, {"axis", 1},
+                        names);
+  return names;
+}
+void lstm_cell(AtenCall& call) {
+  const Argument::List& state = call.arg(1).list();
+  const std::string hidden = call.file().value(state.at(0).node()), cell = call.file().value(state.at(1).node());
+  const std::vector<std::string> gates =
+      parts_of(call, call.emit("Add", {gates_of(call, call.tensor(0), 2), gates_of(call, hidden, 3)}), 4);
+  const auto sigmoid = [&](size_t i) { return call.emit("Sigmoid", {gates[i]}); };
+  const std::vector<std::string> names = call.name_results(2);
+  const std::string added = call.emit("Mul", {sigmoid(0), call.emit("Tanh", {gates[2]})});
+  call.file().emit("Add", {call.emit("Mul", {sigmoid(1), cell}), added}, {}, names[1]);
+  call.file().emit("Mul", {sigmoid(3), call.emit("Tanh", {names[1]})}, {}, names[0]);
+}
+void gru_cell(AtenCall& call) {
+  const std::string hidden = call.tensor(1);
+  const std::vector<std::string> x = parts_of(call, gates_of(call, call.tensor(0), 2), 3),
+                                 h = parts_of(call, gates_of(call, hidden, 3), 3);
+  const auto sigmoid = [&](size_t i) { return call.emit("Sigmoid", {call.emit("Add", {x[i], h[i]})}); };
+  const std::string fresh = call.emit("Tanh", {call.emit("Add", {x[2], call.emit("Mul", {sigmoid(0), h[2]})})});
+  call.finish("Add", {fresh, call.emit("Mul", {sigmoid(1), call.emit("Sub", {hidden, fresh})})});
+}
+void rnn_cell(AtenCall& call) {
+  call.finish(call.begins("rnn_tanh") ? "Tanh" : "Relu",
+              {call.emit("Add", {gates_of(call, call.tensor(0), 2), gates_of(call, call.tensor(1), 3)})});
+}
+
+constexpr AtenExporter kComposedLayerExporters[] = {{"_adaptive_avg_pool3d.default", adaptive_pool},
+                                                    {"_embedding_bag.default", embedding_bag},
+                                                    {"_embedding_bag_forward_only.default", embedding_bag},
+                                                    {"_native_batch_norm_legit.default", native_batch_norm},
+                                                    {"_native_batch_norm_legit_no_training.default", native_batch_norm},
+                                                    {"_pad_circular.default", pad_by_mode},
+                                                    {"adaptive_max_pool1d.default", adaptive_pool},
+                                                    {"adaptive_max_pool2d.default", adaptive_pool},
+                                                    {"adaptive_max_pool3d.default", adaptive_pool},
+                                                    {"embedding_bag.default", embedding_bag},
+                                                    {"embedding_bag.padding_idx", embedding_bag},
+                                                    {"gru_cell.default", gru_cell},
+                                                    {"lstm_cell.default", lstm_cell},
+                                                    {"native_batch_norm.default", native_batch_norm},
+                                                    {"native_dropout.default", native_dropout},
+                                                    {"reflection_pad1d.default", pad_by_mode},
+                                                    {"reflection_pad2d.default", pad_by_mode},
+                                                    {"reflection_pad3d.default", pad_by_mode},
+                                                    {"replication_pad1d.default", pad_by_mode},
+                                                    {"replication_pad2d.default", pad_by_mode},
+                                                    {"replication_pad3d.default", pad_by_mode},
+                                                    {"rnn_relu_cell.default", rnn_cell},
+                                                    {"rnn_tanh_cell.default", rnn_cell}};
+
+}  // namespace
+
+std::span<const AtenExporter> composed_layer_exporters() { return kComposedLayerExporters; }
+
+}  // namespace qdq
