@@ -1,8 +1,9 @@
 """Exports networks to ONNX as users do and takes the files through tests/onnx_models.py: the classification networks of
-torchvision, and networks like BERT, GPT and those around LSTM and GRU.
+torchvision, networks like BERT, GPT and those around LSTM and GRU, and those of tests/export_networks.py.
 
-  python3 tests/onnx_exports.py --torch COMMAND [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
-  python3 tests/onnx_exports.py --make NAME FOLDER      in a Python with PyTorch 2.6 and torchvision
+  python3 tests/onnx_exports.py --torch COMMAND [--only NAME ...] [--exporters TorchScript dynamo] [--qdq COMMAND]
+      [--node COMMAND] [--onnxruntime COMMAND]
+  python3 tests/onnx_exports.py --make NAME FOLDER EXPORTER ...      in a Python with PyTorch 2.6 and torchvision
 
 Weights are random; the outputs that qdq's are held against are PyTorch's. The batch is open, and of sequences the
 length. Images are 96 x 96 where the network takes any. torch.onnx.export writes as TorchScript does (opset 17); its
@@ -136,17 +137,26 @@ def image_network(name):
     return model, {"image": torch.randn(2, 3, size, size)}, {"image": {0: "batch"}}
 
 
-def make(name, folder):
+def network(name):
+    from export_networks import NETWORKS
+
+    if name not in NETWORKS:
+        return image_network(name)
+    model, inputs, open_axes = NETWORKS[name]()
+    return model, inputs, dict(zip(inputs, open_axes))
+
+
+def make(name, folder, exporters):
     """FOLDER/EXPORTER with model.onnx, inputs.npz and outputs.npz of each exporter that is there, or error.txt."""
     import numpy
     import torch
 
     torch.manual_seed(0)
     torch.backends.mha.set_fastpath_enabled(False)  # which torch.onnx.export has no form for
-    model, inputs, open_axes = (sequence_network if name in SEQUENCES else image_network)(name)
+    model, inputs, open_axes = (sequence_network if name in SEQUENCES else network)(name)
     model.eval()
     with torch.no_grad():
-        results = torch.utils._pytree.tree_leaves(model(*inputs.values()))
+        results = torch.utils._pytree.tree_leaves(model(*[value.clone() for value in inputs.values()]))
     names = {"input_names": list(inputs), "output_names": [f"out_{i}" for i in range(len(results))]}
     axes = open_axes | {key: {0: "batch"} for key in names["output_names"]}
     settings = {"TorchScript": {"opset_version": 17, "dynamic_axes": axes}}
@@ -156,6 +166,8 @@ def make(name, folder):
         shapes = tuple({0: "batch"} if is_unrolled else axes for axes in open_axes.values())
         settings["dynamo"] = {"dynamo": True, "opset_version": 18, "external_data": True, "dynamic_shapes": shapes}
     for exporter, how in settings.items():
+        if exporter not in exporters:
+            continue
         to = folder / exporter
         to.mkdir(parents=True)
         try:
@@ -178,10 +190,12 @@ def has_onnxscript():
 
 def names():
     """Names of all networks, the cheapest first, and whether the newer exporter is there."""
+    from export_networks import NETWORKS
     from torchvision import models
     from zoo import macs_of
 
-    print(json.dumps([SEQUENCES + sorted(models.list_models(module=models), key=macs_of), has_onnxscript()]))
+    images = sorted(models.list_models(module=models), key=macs_of)
+    print(json.dumps([SEQUENCES + list(NETWORKS) + images, has_onnxscript()]))
 
 
 # --- where qdq runs
@@ -203,12 +217,12 @@ def row_of(network, exporter, model):
     return "| " + " | ".join(cells) + " |"
 
 
-def take(network, python, options):
+def take(network, exporters, python, options):
     """{exporter: {line: a row, failures, row: numbers by what was done}}."""
     folder, out = WORK / network, {}
     shutil.rmtree(folder, ignore_errors=True)
-    made = python("--make", network, str(folder))
-    for exporter in EXPORTERS:
+    made = python("--make", network, str(folder), *exporters)
+    for exporter in exporters:
         error, source = f"ended with {made.returncode}: {made.stderr[-300:]}", folder / exporter
         if (source / "outputs.npz").exists():
             name = f"{network}-{exporter}"
@@ -229,13 +243,14 @@ def take(network, python, options):
 
 
 def main():
-    if len(sys.argv) == 4 and sys.argv[1] == "--make":
-        return make(sys.argv[2], Path(sys.argv[3]))
+    if len(sys.argv) > 4 and sys.argv[1] == "--make":
+        return make(sys.argv[2], Path(sys.argv[3]), sys.argv[4:])
     if sys.argv[1:] == ["--names"]:
         return names()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", required=True, help="what starts a Python with PyTorch 2.6 and torchvision")
     parser.add_argument("--only", nargs="+", default=[], help="the networks of these names")
+    parser.add_argument("--exporters", nargs="+", choices=EXPORTERS, default=EXPORTERS)
     parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
     parser.add_argument("--node", default="", help="the package's")
     parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
@@ -258,10 +273,13 @@ def main():
     models = []
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
     for network in [name for name in networks if not options.only or name in options.only]:
-        rows = WORK / f"{network}.json"
-        if not rows.exists():
-            rows.write_text(json.dumps(take(network, python, options)))
-        for found in json.loads(rows.read_text()).values():
+        file = WORK / f"{network}.json"
+        rows = json.loads(file.read_text()) if file.exists() else {}
+        wanted = [exporter for exporter in options.exporters if exporter not in rows]
+        if wanted:
+            rows |= take(network, wanted, python, options)
+            file.write_text(json.dumps(rows))
+        for found in rows.values():
             print(found["line"], flush=True)
             models.append(found)
     print()
