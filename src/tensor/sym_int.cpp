@@ -306,6 +306,15 @@ SymInt SymInt::parse(std::string_view srepr) { return SreprParser(srepr).parse_a
 
 namespace {
 
+// Whether a printed size is a sum or a product, outside of its parentheses.
+bool is_sum_or_product(const std::string& text) {
+  int64_t depth = 0;
+  return std::ranges::any_of(text, [&](char c) {
+    depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    return depth == 0 && (c == ' ' || c == '*');
+  });
+}
+
 std::string printed(const std::string& atom) {
   if (is_symbol(atom)) return atom;
   try {
@@ -317,9 +326,8 @@ std::string printed(const std::string& atom) {
     std::string out = is_infix ? "(" : concat(name, "(");
     for (size_t i = 0; i < arguments.size(); ++i) {
       const std::string text = arguments[i].to_string();
-      const bool is_sum = is_infix && text.find_first_of(" *") != std::string::npos && text[0] != '(';
       if (i > 0) out += !is_infix ? ", " : is_quotient ? "//" : " % ";
-      out += is_sum ? concat("(", text, ")") : text;
+      out += is_infix && is_sum_or_product(text) ? concat("(", text, ")") : text;
     }
     return out + ")";
   } catch (const Error&) {

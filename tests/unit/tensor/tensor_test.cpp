@@ -99,6 +99,7 @@ TEST(SymInt, TellsTheLeastNumber) {
   EXPECT_EQ((SymInt(1) - s).to_string(), "-s0 + 1");
   EXPECT_EQ((((s - 256).floor_div(256) + 1) * 2).to_string(), "2*((s0 - 256)//256) + 2");
   EXPECT_EQ(s.floor_div(2).floor_div(s + 1).to_string(), "((s0//2)//(s0 + 1))");
+  EXPECT_EQ(((s - 2).floor_div(2) - 1).floor_div(2).to_string(), "((((s0 - 2)//2) - 1)//2)");
   EXPECT_EQ(SymInt::parse("Max(Integer(1), Mod(Symbol('s0'), Integer(4)))").to_string(), "Max(1, (s0 % 4))");
 }
 
