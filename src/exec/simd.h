@@ -55,6 +55,7 @@ struct SimdOp {
   int weight = -1;                            // the argument that is packed, once unless it may change
 };
 // The rows of the files beside simd_ops.cpp, which has the others.
+std::span<const SimdOp> attention_simd_ops();
 std::span<const SimdOp> elementwise_simd_ops();
 std::span<const SimdOp> axis_simd_ops();
 std::span<const SimdOp> image_simd_ops();

@@ -356,7 +356,7 @@ const SimdOp* find(std::span<const SimdOp> rows, std::string_view name) {
 }
 const SimdOp* find(std::string_view name) {
   for (const std::span<const SimdOp> rows : {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(),
-                                             image_simd_ops(), recurrent_simd_ops()})
+                                             image_simd_ops(), recurrent_simd_ops(), attention_simd_ops()})
     if (const SimdOp* row = find(rows, name)) return row;
   return nullptr;
 }

@@ -1,4 +1,5 @@
 // Scaled dot-product attention.
+#include "op/attention.h"
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
@@ -105,41 +106,50 @@ double attend(const C* q, const C* k, const C* v, const double* mask, double sca
   return largest + math::log(total);
 }
 
-Value attention(const Call<Tensor>& call, const AttentionArguments& at, const Shape& sizes, bool has_sums) {
+AttentionOperands operands_of(const Call<Tensor>& call, const AttentionArguments& at, Shape sizes) {
   QDQ_CHECK(call.number(at.dropout) == 0, kUnsupported, call.op().target,
             " with dropout draws random numbers: export the model in evaluation mode");
+  const Tensor& query = call.tensor(0);
   const Shape batch(sizes.begin(), sizes.end() - 2);
-  const int64_t L = call.tensor(0).size(-2), E = call.tensor(0).size(-1), S = call.tensor(1).size(-2),
-                V = call.tensor(2).size(-1);
-  const double scale = call.is_none(at.scale) ? 1 / std::sqrt(static_cast<double>(E)) : call.number(at.scale);
-  Shape all = batch;
-  all.insert(all.end(), {L, S});
-  const Tensor mask = additive_mask(call, at, L, S).expand(all).contiguous();
   const bool grouped = is_grouped(call, at);
-  const DType dtype = call.tensor(0).dtype();
-  return visit_float(dtype, call.op().target, [&](auto type) -> Value {
+  AttentionOperands out;
+  out.query = spread(query, batch, false);
+  out.key = spread(call.tensor(1).to(query.dtype()), batch, grouped);
+  out.value = spread(call.tensor(2).to(query.dtype()), batch, grouped);
+  out.mask = additive_mask(call, at, query.size(-2), out.key.size(1));
+  out.scale = call.is_none(at.scale) ? 1 / std::sqrt(static_cast<double>(query.size(-1))) : call.number(at.scale);
+  out.sizes = std::move(sizes);
+  return out;
+}
+
+Value attention(const AttentionOperands& given, const std::string& target, bool has_sums) {
+  const int64_t B = given.query.size(0), L = given.query.size(1), E = given.query.size(2), S = given.key.size(1),
+                V = given.value.size(2);
+  Shape all(given.sizes.begin(), given.sizes.end() - 1);
+  const Shape rows = all;
+  all.push_back(S);
+  const Tensor mask = given.mask.expand(all).contiguous();
+  const DType dtype = given.query.dtype();
+  return visit_float(dtype, target, [&](auto type) -> Value {
     using C = typename decltype(type)::type;
     const DType c = DTypeOf<C>::value;
-    const Tensor q = spread(call.tensor(0).to(c), batch, false), k = spread(call.tensor(1).to(c), batch, grouped),
-                 v = spread(call.tensor(2).to(c), batch, grouped);
-    const Tensor out = Tensor::empty(sizes, c), sums = Tensor::empty(Shape(sizes.begin(), sizes.end() - 1), c);
-    for (int64_t row = 0; row < numel_of(batch) * L; ++row) {
+    const Tensor q = given.query.to(c), k = given.key.to(c), v = given.value.to(c);
+    const Tensor out = Tensor::empty(given.sizes, c), sums = Tensor::empty(rows, c);
+    for (int64_t row = 0; row < B * L; ++row) {
       const int64_t b = row / L;
       const double sum = attend(q.data<C>() + row * E, k.data<C>() + b * S * E, v.data<C>() + b * S * V,
-                                mask.data<double>() + row * S, scale, S, E, V, out.data<C>() + row * V);
+                                mask.data<double>() + row * S, given.scale, S, E, V, out.data<C>() + row * V);
       sums.data<C>()[row] = static_cast<C>(sum);
     }
     if (!has_sums) return out.to(dtype);
     return Value::List{out.to(dtype), sums};
   });
 }
-Value eval_attention(const Call<Tensor>& call) {
-  return attention(call, kPlain, constant_shape(result_meta(call).sizes), false);
-}
+Value eval_attention(const Call<Tensor>& call) { return attention(attention_operands(call), call.op().target, false); }
 Value eval_flash(const Call<Tensor>& call) {
   const MetaValue meta = infer_call(call);
-  return attention(call, kFlash, constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes),
-                   true);
+  Shape sizes = constant_shape(meta.get_if<MetaValue::List>()->at(0).get_if<TensorMeta>()->sizes);
+  return attention(operands_of(call, kFlash, std::move(sizes)), call.op().target, true);
 }
 
 // x [N, H, L, D], cosines and sines of as many rows or of one for several: halves of a row turned against each other.
@@ -161,6 +171,10 @@ Value eval_rotary(const Call<Tensor>& call) {
 }
 
 }  // namespace
+
+AttentionOperands attention_operands(const Call<Tensor>& call) {
+  return operands_of(call, kPlain, constant_shape(result_meta(call).sizes));
+}
 
 void add_attention_ops(std::vector<OpDef>& ops) {
   const Roles roles{.activation = 0, .other = 1};

@@ -175,6 +175,61 @@ TEST(Interpreter, SimdAgreesWithTheReferenceOnEveryOperatorItTakes) {
   }
 }
 
+// Masks of numbers and bools, for all images or for each; hidden queries; shared keys; more queries than one block has.
+TEST(Interpreter, SimdAttentionAgreesWithTheReference) {
+  struct Case {
+    Shape query, key, value, mask;
+    bool is_bool, is_causal, is_grouped;
+  };
+  const std::vector<Case> cases = {{{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}, {}, false, false, false},
+                                   {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}, {7, 9}, false, false, false},
+                                   {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}, {2, 1, 1, 9}, true, false, false},
+                                   {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}, {1, 3, 7, 9}, false, false, false},
+                                   {{3, 6, 8}, {3, 6, 8}, {3, 6, 8}, {}, false, true, false},
+                                   {{4, 8}, {5, 8}, {5, 3}, {}, false, false, false},
+                                   {{1, 6, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, {3, 4}, true, false, true},
+                                   {{1, 2, 70, 4}, {1, 2, 1100, 4}, {1, 2, 1100, 6}, {}, false, false, false}};
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  for (const Case& one : cases) {
+    SCOPED_TRACE(to_string(one.query) + " " + to_string(one.mask));
+    Program program;
+    std::vector<Argument> args;
+    std::vector<Tensor> inputs;
+    for (const Shape& sizes : {one.query, one.key, one.value}) {
+      const std::string name = concat("x", args.size());
+      args.emplace_back(placeholder(program, name.c_str(), SymShape(sizes.begin(), sizes.end())));
+      inputs.push_back(counting(sizes, 0.0719f + 0.01f * static_cast<float>(inputs.size()), -2.f));
+    }
+    args.emplace_back();
+    if (!one.mask.empty()) {
+      Tensor mask = counting(one.mask, 0.31f, -1.f);
+      // The first of a row's keys, and in the first row all, are hidden.
+      for (int64_t i = 0; i < mask.numel(); ++i)
+        if (i < one.mask.back() || i % one.mask.back() == 0)
+          mask.data<float>()[i] = one.is_bool ? 0 : -std::numeric_limits<float>::infinity();
+      inputs.push_back(one.is_bool ? mask.to(DType::kBool) : mask);
+      args.back() = placeholder(program, "mask", SymShape(one.mask.begin(), one.mask.end()));
+      args.back().node()->meta.val.value =
+          TensorMeta{inputs.back().dtype(), {one.mask.begin(), one.mask.end()}, {}, false};
+    }
+    args.insert(args.end(), {0.0, one.is_causal});
+    Node* node = program.graph->call("torch.ops.aten.scaled_dot_product_attention.default", args,
+                                     {{"enable_gqa", one.is_grouped}});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+    infer_shapes(program);
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    const Tensor expected = Interpreter(program, {}).run({inputs}).at(0), found = fast.run({inputs}).at(0);
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    for (int64_t i = 0; i < expected.numel(); ++i)
+      ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i], 2e-5 * (1 + std::abs(expected.data<float>()[i])))
+          << i;
+    set_num_threads(3);
+    EXPECT_TRUE(bitwise_equal(fast.run({inputs}).at(0), found));
+    set_num_threads(1);
+  }
+}
+
 // Operands are stretched over axes in front, between and behind, whatever their order in memory.
 TEST(Interpreter, SimdBroadcastsOperandsOfAnyOrder) {
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
