@@ -136,6 +136,7 @@ std::vector<SymInt> OnnxCall::sizes(size_t i) {
   OnnxValue& known = value(i);
   known.sizes = out;
   known.is_vector = !meta(i).sizes.empty();
+  known.dtype = meta(i).dtype;
   return out;
 }
 
@@ -239,16 +240,28 @@ void OnnxCall::set(Tensor constant) {
   set(import_.constant(std::move(constant), node_.outputs.empty() ? "" : node_.outputs[0]));
 }
 void OnnxCall::set(std::vector<SymInt> sizes, bool is_vector) {
+  DType dtype = DType::kS64;
+  const bool makes_sizes = op().name == std::string_view("Shape") || op().name == std::string_view("Size");
+  for (size_t i = num_inputs(); i-- > 0 && !makes_sizes;)
+    if (is_sizes(i)) dtype = value(i).dtype;
   if (!sizes.empty() &&
       std::any_of(sizes.begin(), sizes.end(), [](const SymInt& size) { return !size.is_constant(); })) {
     OnnxValue value;
     value.sizes = std::move(sizes);
     value.is_vector = is_vector;
+    value.dtype = dtype;
     return set(std::move(value), 0);
   }
   Tensor known = Tensor::empty(is_vector ? Shape{static_cast<int64_t>(sizes.size())} : Shape{}, DType::kS64);
   for (size_t i = 0; i < sizes.size(); ++i) known.data<int64_t>()[i] = *sizes[i].constant();
-  set(std::move(known));
+  set(known.to(dtype));
+}
+void OnnxCall::cast_sizes(DType dtype) {
+  OnnxValue out = value(0);
+  if (out.dtype == dtype) return same_as_input(0);
+  out.dtype = dtype;
+  if (out.node != nullptr) out.node = call("to.dtype", {out.node, dtype});
+  set(std::move(out), 0);
 }
 void OnnxCall::set_four_bits(size_t output) {
   if (has_output(output)) import_.scope().four_bit_tensors.insert(node_.outputs[output]);

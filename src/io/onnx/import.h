@@ -263,7 +263,10 @@ class OnnxCall {
 
   void set(Node* node, size_t output = 0);
   void set(Tensor constant);
+  // Sizes that the call computes, of the type of integers that those which it reads have.
   void set(std::vector<SymInt> sizes, bool is_vector);
+  // The sizes that are input 0, as integers of another type.
+  void cast_sizes(DType dtype);
   void set(OnnxValue value, size_t output);
   void same_as_input(size_t i, size_t output = 0);
   void set_four_bits(size_t output = 0);  // the output, which is int8 or uint8, is int4 or uint4

@@ -272,7 +272,6 @@ void unsqueeze(OnnxCall& call) {
   call.set(out);
 }
 
-// Sizes of 1 on either side stretch to the other's.
 // Where two open sizes meet, a run tells which of them is 1: x is broadcast with a tensor of the given sizes.
 void expand_both(OnnxCall& call, const std::vector<SymInt>& wanted, const std::vector<size_t>& unknown) {
   Node* given = call.call("full.default", {call.list(wanted), true}, "dtype", DType::kBool);
@@ -286,6 +285,7 @@ void expand_both(OnnxCall& call, const std::vector<SymInt>& wanted, const std::v
   call.set(out);
 }
 
+// Sizes of 1 on either side stretch to the other's.
 void expand(OnnxCall& call) {
   const std::vector<SymInt> wanted = call.sizes(1);
   const SymShape& from = call.meta(0).sizes;

@@ -154,7 +154,9 @@ bool import_sizes(OnnxCall& call) {
     if (to_vector || (call.constant(1).numel() == 0 && call.sizes(0).size() == 1))
       return call.set(call.sizes(0), to_vector), true;
   }
-  if (op == "Cast" && format::onnx_dtype(call.integer("to", 0)) == DType::kS64) return call.same_as_input(0), true;
+  if (op == "Cast")
+    for (const DType dtype : {DType::kS32, DType::kS64})
+      if (format::onnx_dtype(call.integer("to", 0)) == dtype) return call.cast_sizes(dtype), true;
   return false;
 }
 

@@ -265,6 +265,34 @@ TEST(OnnxFixed, InputsAndSizesAreConstants) {
   refuse("the ONNX model has no input z", {.values = {}, .shapes = {{"z", {5}}}});
 }
 
+// As tf2onnx makes the states of a recurrent layer: a size goes through int32 and is known all the same.
+TEST(OnnxSizes, AreKnownAsInt32) {
+  const auto cast = [](const char* from, const char* to, DType dtype) {
+    format::OnnxNode out = node("Cast", {from}, {to});
+    format::OnnxAttribute& attribute = out.attributes.emplace_back();
+    attribute.name = "to";
+    attribute.kind = format::OnnxKind::kInt;
+    attribute.i = format::onnx_number(dtype);
+    return out;
+  };
+  format::OnnxFile file = model({node("Shape", {"x"}, {"shape"}), cast("shape", "small", DType::kS32),
+                                 node("Gather", {"small", "zero"}, {"batch"}), node("Add", {"batch", "one"}, {"more"}),
+                                 node("Concat", {"more", "five"}, {"sizes"}), cast("sizes", "wide", DType::kS64),
+                                 node("Expand", {"number", "wide"}, {"y"})},
+                                {"y", "sizes", "wide"});
+  file.initializers = {{"zero", Tensor::of<int64_t>({1}, {0})},
+                       {"one", Tensor::of<int32_t>({1}, {1})},
+                       {"five", Tensor::of<int32_t>({1}, {5})},
+                       {"number", Tensor::scalar(2.0f)}};
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
+  const auto meta = [&](size_t i) { return *outputs[i].node()->meta.val.tensor(); };
+  const SymInt batch = program.graph->find("x")->meta.val.tensor()->sizes[0];
+  EXPECT_EQ(meta(0).sizes, (SymShape{batch + 1, 5}));
+  EXPECT_EQ(meta(1).dtype, DType::kS32);
+  EXPECT_EQ(meta(2).dtype, DType::kS64);
+}
+
 TEST(OnnxRefusals, MapsOfNothing) {
   format::OnnxFile file = model({node("LabelEncoder", {"x"}, {"y"}, "ai.onnx.ml")});
   file.inputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}};
