@@ -56,7 +56,9 @@ def arrays_of(path):
             size = struct.unpack_from("<I" if wide else "<H", data, 8)[0]
             begin = (12 if wide else 10) + size
             header = ast.literal_eval(data[begin - size : begin].decode())
-            code = TYPES[header["descr"][1:]]
+            code = TYPES.get(header["descr"][1:])
+            if code is None:
+                raise RuntimeError(f"{name} is of type {header['descr']}, which this script does not compare")
             if code in "e?":
                 numbers = struct.unpack(f"<{(len(data) - begin) // struct.calcsize(code)}{code}", data[begin:])
             else:
