@@ -182,6 +182,11 @@ int64_t Tensor::item_int() const {
   if (is_float8(dtype_)) return to(DType::kF32).item_int();
   QDQ_CHECK(dtype_ != DType::kU64 || *data<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()),
             kInvalidArgument, "the uint64 ", *data<uint64_t>(), " is more than an int64 holds");
+  if (is_floating(dtype_)) {
+    const double value = item();
+    QDQ_CHECK(value >= -0x1p63 && value < 0x1p63, kInvalidArgument, "an integer was wanted, found the ",
+              qdq::to_string(dtype_), " ", value);
+  }
   return visit_dtype(dtype_, [&](auto type) { return static_cast<int64_t>(*data<typename decltype(type)::type>()); });
 }
 

@@ -172,6 +172,10 @@ TEST(DType, Uint64ConvertsToItsNumber) {
   EXPECT_EQ(large.to(DType::kU32).data<uint32_t>()[0], 1025u);
   EXPECT_THROW(large.select(0, 1).item_int(), Error);
   EXPECT_EQ(large.select(0, 2).item_int(), (int64_t{1} << 54) + 1);
+  // Floats beyond int64, as a file may have them where integers are wanted.
+  for (const float value : {1e30f, -1e30f, 0x1p63f, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_THROW(Tensor::scalar(value).item_int(), Error) << value;
+  EXPECT_EQ(Tensor::scalar(-0x1p63f).item_int(), std::numeric_limits<int64_t>::min());
   const Tensor numbers = Tensor::of<double>({4}, {1.5e19, -1.5, 3e9, 1e20});
   EXPECT_EQ(numbers.to(DType::kU64).data<uint64_t>()[0], 15000000000000000000u);
   EXPECT_EQ(numbers.to(DType::kU64).data<uint64_t>()[1], ~uint64_t{0});
