@@ -87,8 +87,8 @@ class Tensor {
     return {data<T>(), static_cast<size_t>(numel_)};
   }
 
-  // The only element as a double (integers beyond 2^53 are rounded). Throws Error{kInvalidArgument} if there is not
-  // exactly one.
+  // The only element as a double (integers beyond 2^53 are rounded) or as an integer (floats lose their fraction).
+  // Throws Error{kInvalidArgument} if there is not exactly one, or if int64 does not hold what is wanted as an integer.
   double item() const;
   int64_t item_int() const;
 
