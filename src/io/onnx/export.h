@@ -171,6 +171,9 @@ class AtenCall {
   // A list of sizes, some of them nodes, as a vector; with `infers` a lone node becomes -1.
   std::string sizes(size_t i, bool infers) { return sizes(arg(i).list(), infers); }
   std::string sizes(const Argument::List& list, bool infers);
+  // A list of ATen's pads (before and after the last axis, the one in front of it, ...) as ONNX wants them: all axes'
+  // pads before, then all after.
+  std::string pads(size_t i, size_t rank);
   // The data type that operands of different ones meet in.
   DType common_dtype(size_t i, size_t j) const;
 

@@ -15,21 +15,6 @@ std::string with_axes(AtenCall& call, const std::string& x, const std::vector<in
   return call.emit("Unsqueeze", {x, call.integers_as_tensor(axes)});
 }
 
-// reflection_pad, replication_pad, _pad_circular: (self, padding)
-void pad_by_mode(AtenCall& call) {
-  const std::string name = call.name();
-  const char* mode = name.starts_with("reflection") ? "reflect" : name.starts_with("replication") ? "edge" : "wrap";
-  if (mode[0] == 'w' && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
-  const Argument::List& reversed = call.arg(1).list();
-  const size_t rank = call.rank(0);
-  Argument::List pads(2 * rank, Argument(int64_t{0}));
-  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
-    pads[rank - 1 - i / 2] = reversed[i];
-    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
-  }
-  call.finish("Pad", {call.tensor(0), call.sizes(pads, false)}, {"mode", mode});
-}
-
 // Pools of a given number of windows, whose sizes differ by one: the places of each, and which of them count.
 std::string pooled_axis(AtenCall& call, const std::string& x, int64_t axis, int64_t outputs, bool is_max) {
   if (outputs == 1) return call.reduce(is_max ? "ReduceMax" : "ReduceMean", x, {axis}, true);
@@ -170,7 +155,6 @@ constexpr AtenExporter kComposedLayerExporters[] = {{"_adaptive_avg_pool3d.defau
                                                     {"_embedding_bag_forward_only.default", embedding_bag},
                                                     {"_native_batch_norm_legit.default", native_batch_norm},
                                                     {"_native_batch_norm_legit_no_training.default", native_batch_norm},
-                                                    {"_pad_circular.default", pad_by_mode},
                                                     {"adaptive_max_pool1d.default", adaptive_pool},
                                                     {"adaptive_max_pool2d.default", adaptive_pool},
                                                     {"adaptive_max_pool3d.default", adaptive_pool},
@@ -180,12 +164,6 @@ constexpr AtenExporter kComposedLayerExporters[] = {{"_adaptive_avg_pool3d.defau
                                                     {"lstm_cell.default", lstm_cell},
                                                     {"native_batch_norm.default", native_batch_norm},
                                                     {"native_dropout.default", native_dropout},
-                                                    {"reflection_pad1d.default", pad_by_mode},
-                                                    {"reflection_pad2d.default", pad_by_mode},
-                                                    {"reflection_pad3d.default", pad_by_mode},
-                                                    {"replication_pad1d.default", pad_by_mode},
-                                                    {"replication_pad2d.default", pad_by_mode},
-                                                    {"replication_pad3d.default", pad_by_mode},
                                                     {"rnn_relu_cell.default", rnn_cell},
                                                     {"rnn_tanh_cell.default", rnn_cell}};
 

@@ -195,26 +195,31 @@ void repeat(AtenCall& call) {
   call.finish("Tile", {input, call.sizes(times, false)});
 }
 
-// PyTorch counts from the last axis.
+void pad_by(AtenCall& call, const char* mode, const std::string& constant = {}) {
+  if (mode == std::string_view("wrap") && !call.file().reaches(19))
+    call.refuse("pads in a circle, which ONNX can from opset 19 on");
+  std::vector<std::string> inputs = {call.tensor(0), call.pads(1, call.rank(0))};
+  if (!constant.empty()) inputs.push_back(constant);
+  call.finish("Pad", inputs, {"mode", mode});
+}
+
+// Pads with the number that is argument `at`, 0 by default.
+void pad_by_constant(AtenCall& call, size_t at) {
+  pad_by(call, "constant", call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
+}
+void constant_pad(AtenCall& call) { pad_by_constant(call, 2); }
+void reflection_pad(AtenCall& call) { pad_by(call, "reflect"); }
+void replication_pad(AtenCall& call) { pad_by(call, "edge"); }
+void circular_pad(AtenCall& call) { pad_by(call, "wrap"); }
+
 void pad(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kModes[] = {
-      {"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
-  const bool is_constant = call.name() == "constant_pad_nd.default";
-  const std::string mode = is_constant ? "constant" : call.arg(2).as<std::string>();
+      {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+  const std::string& mode = call.arg(2).as<std::string>();
+  if (mode == "constant") return pad_by_constant(call, 3);
   const char* known = onnx_name(kModes, mode);
   if (known == nullptr) call.refuse("pads in the mode ", mode, ", which ONNX does not have");
-  if (mode == "circular" && !call.file().reaches(19)) call.refuse("pads in a circle, which ONNX can from opset 19 on");
-  const Argument::List& reversed = call.arg(1).list();
-  const size_t rank = call.rank(0);
-  Argument::List pads(2 * rank, Argument(int64_t{0}));
-  for (size_t i = 0; i + 1 < reversed.size(); i += 2) {
-    pads[rank - 1 - i / 2] = reversed[i];
-    pads[2 * rank - 1 - i / 2] = reversed[i + 1];
-  }
-  const size_t at = is_constant ? 2 : 3;
-  std::vector<std::string> inputs = {call.tensor(0), call.sizes(pads, false)};
-  if (mode == "constant") inputs.push_back(call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
-  call.finish("Pad", inputs, {"mode", known});
+  pad_by(call, known);
 }
 
 void pixel_shuffle(AtenCall& call) {
@@ -223,13 +228,14 @@ void pixel_shuffle(AtenCall& call) {
 
 constexpr AtenExporter kViewExporters[] = {{"_reshape_alias.default", reshape},
                                            {"_reshape_copy.default", reshape},
+                                           {"_pad_circular.default", circular_pad},
                                            {"_stack.default", join},
                                            {"_unsafe_view.default", reshape},
                                            {"broadcast_to.default", expand},
                                            {"cat.default", join},
                                            {"chunk.default", split},
                                            {"concat.default", join},
-                                           {"constant_pad_nd.default", pad},
+                                           {"constant_pad_nd.default", constant_pad},
                                            {"expand.default", expand},
                                            {"expand_as.default", expand_as},
                                            {"expand_copy.default", expand},
@@ -243,7 +249,13 @@ constexpr AtenExporter kViewExporters[] = {{"_reshape_alias.default", reshape},
                                            {"permute_copy.default", permute},
                                            {"pixel_shuffle.default", pixel_shuffle},
                                            {"pixel_unshuffle.default", pixel_unshuffle},
+                                           {"reflection_pad1d.default", reflection_pad},
+                                           {"reflection_pad2d.default", reflection_pad},
+                                           {"reflection_pad3d.default", reflection_pad},
                                            {"repeat.default", repeat},
+                                           {"replication_pad1d.default", replication_pad},
+                                           {"replication_pad2d.default", replication_pad},
+                                           {"replication_pad3d.default", replication_pad},
                                            {"reshape.default", reshape},
                                            {"reshape_as.default", reshape_as},
                                            {"slice.Tensor", slice},
