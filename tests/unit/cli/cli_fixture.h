@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "format/json.h"
 #include "format/npz.h"
 #include "io/pt2.h"
 #include "op/op.h"
@@ -49,6 +50,13 @@ inline Program classifier() {
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(linear)})});
   infer_shapes(program);
   return program;
+}
+
+// The data in a file of --report.
+inline format::Json report_in(const std::vector<std::byte>& file) {
+  const std::string html(format::text_of(file)), begin = "id=\"report\">";
+  const size_t at = html.find(begin) + begin.size();
+  return format::parse_json(html.substr(at, html.find("</script>", at) - at), "the report");
 }
 
 struct CliTest : testing::Test {
