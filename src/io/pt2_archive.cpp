@@ -182,6 +182,10 @@ Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
     fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember,
          "', so it is not a .pt2 file; wanted what torch.export.save writes");
   }
+  QDQ_CHECK(
+      zip.find("serialized_state_dict.json") == nullptr, kUnsupported,
+      "the .pt2 file was written by PyTorch 2.1 ('serialized_state_dict.json'); export the model with PyTorch 2.6 "
+      "or newer");
   Pt2Archive out;
   out.program_name = kProgramMember;
   out.program = read_json(zip, out.program_name);

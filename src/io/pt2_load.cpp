@@ -289,6 +289,7 @@ class ProgramReader {
     if (kind == "as_strings") return list(v, [](const Place& p) { return Argument(p.string()); });
     if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return sym_argument(v);
     if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools") return list(v, sym);
+    if (kind == "as_optional_tensor") return argument(v);
     if (kind == "as_optional_tensors") return list(v, [&](const Place& p) { return argument(p); });
     if (kind == "as_int_lists") return list(v, [&](const Place& p) { return list(p, integer); });
     if (kind == "as_scalar_type") return dtype(v);

@@ -40,6 +40,8 @@ TEST(RefusePt2, WhatIsNoProgram) {
     refuses(ErrorCode::kBadFile, " .pt2 file", Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)));
   refuses(ErrorCode::kBadFile, "has no member 'serialized_exported_program.json', so it is not a .pt2 file",
           zip_of({{"readme", {}}}));
+  refuses(ErrorCode::kUnsupported, "was written by PyTorch 2.1",
+          zip_of({{kProgram, {}}, {"serialized_state_dict.json", {}}, {"serialized_constants.json", {}}}));
   refuses(ErrorCode::kUnsupported, "holds weights or a TorchScript module, not an exported program",
           format::write_torch_file(std::vector<format::TorchTensor>{{"w", Tensor::scalar(1.0f)}}));
 }

@@ -15,6 +15,7 @@
 #include "format/json.h"
 #include "op/op.h"
 #include "source_dir.h"
+#include "unit/io/edited_pt2.h"
 
 namespace qdq {
 namespace {
@@ -177,6 +178,14 @@ TEST(LoadPt2, KeepsConstantInputsBesideTheGraph) {
     EXPECT_EQ(program.constant_inputs[2], (ConstantInput{5, "flag", false}));
     EXPECT_EQ(program.clone().constant_inputs, program.constant_inputs);
   }
+}
+
+TEST(LoadPt2, ReadsTensorsThatNeedNotBeThere) {
+  const format::Bytes file = with_json("conv_net", "serialized_exported_program.json", [](Json& program) {
+    Json& argument = program["graph_module"]["graph"]["nodes"][0]["inputs"][2]["arg"];  // the bias
+    argument = Json{{"as_optional_tensor", Json(argument)}};
+  });
+  EXPECT_EQ(to_text(*load_pt2(file).graph), to_text(*golden("conv_net").graph));
 }
 
 TEST(LoadPt2, SharesStoragesAsTheFileDoes) {
