@@ -11,6 +11,7 @@
 #include "io/pt2_names.h"
 #include "io/pt2_symbols.h"
 #include "io/pytree.h"
+#include "op/control_flow.h"
 #include "op/facts.h"
 #include "op/op.h"
 #include "op/targets.h"
@@ -39,27 +40,6 @@ Json as_tensor(const std::string& name) { return tagged("as_tensor", tagged("nam
               node.target());
 }
 
-// What makes a condition known when an ONNX model is read: values of inputs, or their shapes where sizes are all that
-// counts. Empty if no input of the program does.
-std::string remedy_of(const Node& condition) {
-  std::string out;
-  std::unordered_set<const Node*> seen;
-  std::vector<std::pair<const Node*, bool>> left = {{&condition, false}};
-  while (!left.empty()) {
-    const auto [node, is_behind_size] = left.back();
-    left.pop_back();
-    if (!seen.insert(node).second) continue;
-    if (node->op() == Node::Op::kPlaceholder) {
-      const std::string name(node->meta.extra_of(kOnnxValue));  // in the file
-      out += concat(" --fix ", name.empty() ? node->name() : name, is_behind_size ? "=SHAPE" : "=VALUE");
-    }
-    const bool is_size =
-        is_behind_size || node->is(op::kSymSize) || short_name(node->target()).starts_with("onnx.Shape.");
-    for (const Node* input : node->input_nodes()) left.emplace_back(input, is_size);
-  }
-  return out.empty() ? out : concat("; it branches on what hangs on inputs: read the ONNX model with", out);
-}
-
 // Whether a file can tell of the node's results without inference.
 bool has_value(const Node& node) {
   if (node.op() != Node::Op::kCallFunction || !std::holds_alternative<std::monostate>(node.meta.val.value)) return true;
@@ -70,9 +50,9 @@ bool has_value(const Node& node) {
 
 class ProgramWriter {
  public:
-  // `hints`: the values of symbols at export.
-  ProgramWriter(const Program& program, const std::map<std::string, int64_t>& hints)
-      : program_(program), hints_(hints), attribute_names_(pt2_attribute_names(program)) {}
+  // `hints`: the values of symbols at export; `around`: the call that runs the program, if one does.
+  ProgramWriter(const Program& program, const std::map<std::string, int64_t>& hints, const Enclosing* around = nullptr)
+      : program_(program), hints_(hints), around_(around), attribute_names_(pt2_attribute_names(program)) {}
 
   format::Parts write() {
     for (const Node* node : program_.graph->nodes()) taken_.insert(node->name());
@@ -235,9 +215,10 @@ class ProgramWriter {
       append_field(sym_bool_values_, name, tagged("as_bool", *boolean));
       return as_name("as_sym_bool", name);
     }
-    refuse_to_save(node,
-                   concat("nothing is known of its result '", name, "', and the file tells how many axes each has",
-                          node.is(op::kCond) ? remedy_of(*node.arg(0).node()) : ""));
+    const std::string fixes = node.is(op::kCond) ? fixes_of(*node.arg(0).node(), around_) : "";
+    refuse_to_save(
+        node, concat("nothing is known of its result '", name, "', and the file tells how many axes each has",
+                     fixes.empty() ? "" : "; it branches on what hangs on inputs: read the ONNX model with", fixes));
   }
 
   const std::string& name_of(const Node& user, const Node* value) const {
@@ -280,7 +261,8 @@ class ProgramWriter {
                              : is_condition       ? "while_loop_cond"
                                                   : "body";
     Json out = tagged("name", concat(role, "_graph_", user.name()));
-    ProgramWriter writer(*value.as<Subprogram>(), hints_);
+    const Enclosing around{&user, around_};
+    ProgramWriter writer(*value.as<Subprogram>(), hints_, &around);
     out["graph"] = writer.graph_alone(is_condition);
     return tagged("as_graph", std::move(out));
   }
@@ -549,6 +531,7 @@ class ProgramWriter {
 
   const Program& program_;
   const std::map<std::string, int64_t> hints_;
+  const Enclosing* around_;
   const std::unordered_map<std::string, std::string> attribute_names_;  // in the file
   std::unordered_set<std::string> taken_;
   std::unordered_map<const Node*, std::string> names_;  // of values in the file

@@ -22,6 +22,16 @@ Value run_control_flow(const Call<Tensor>& call, const RunProgram& run);
 // The same by the reference operators alone.
 Value eval_control_flow(const Call<Tensor>& call);
 
+// The call that runs a program, and that around it; none around the whole program.
+struct Enclosing {
+  const Node* call;
+  const Enclosing* around;
+};
+// How an ONNX model is read so that a condition of `cond` is known and one branch remains: " --fix sr=VALUE", or
+// " --fix x=SHAPE" where the input's sizes alone count. `around` is the call whose program the condition stands in, null
+// for the whole program. Empty if the condition hangs on no input that an ONNX file names.
+std::string fixes_of(const Node& condition, const Enclosing* around);
+
 // Of operators with OpDef::expand, whose first argument is a list of tensors, and whose third is a list of the names of
 // results, "" for those that nobody wants: whether the program is made for this tensor's values, not for its shape
 // alone. So it is with sizes, axes and the like: integers, and a few numbers.

@@ -4,8 +4,10 @@
 #include <cstring>
 #include <limits>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "op/control_flow.h"
+#include "op/facts.h"
 #include "op/families.h"
 #include "op/infer.h"
 #include "op/size_symbols.h"
@@ -388,6 +390,43 @@ Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
   if (call.op().target == op::kMap) return run_map(call, run);
   if (call.op().target == op::kScan) return run_scan(call, run);
   return run_loop(call, run);
+}
+
+std::string fixes_of(const Node& condition, const Enclosing* around) {
+  struct Place {
+    const Node* node;
+    const Enclosing* around;
+    bool is_behind_size;
+  };
+  std::string out;
+  std::unordered_set<const Node*> seen;
+  std::vector<Place> left = {{&condition, around, false}};
+  while (!left.empty()) {
+    const Place place = left.back();
+    left.pop_back();
+    const Node& node = *place.node;
+    if (!seen.insert(&node).second) continue;
+    const bool is_input = node.op() == Node::Op::kPlaceholder;
+    if (is_input && place.around == nullptr) {
+      const std::string_view name = node.meta.extra_of(kOnnxValue);
+      if (!name.empty()) out += concat(" --fix ", name, place.is_behind_size ? "=SHAPE" : "=VALUE");
+    } else if (is_input) {
+      const Node& call = *place.around->call;
+      const std::vector<Node*> placeholders = node.graph().placeholders();
+      const size_t i =
+          static_cast<size_t>(std::find(placeholders.begin(), placeholders.end(), &node) - placeholders.begin());
+      // Of a loop any of its operands may be what it carries.
+      if (call.is(op::kCond) && call.arg(3).list()[i].is_node())
+        left.push_back({call.arg(3).list()[i].node(), place.around->around, place.is_behind_size});
+      else if (!call.is(op::kCond))
+        for (const Node* input : call.input_nodes())
+          left.push_back({input, place.around->around, place.is_behind_size});
+    }
+    const bool is_size =
+        place.is_behind_size || node.is(op::kSymSize) || short_name(node.target()).starts_with("onnx.Shape.");
+    for (const Node* input : node.input_nodes()) left.push_back({input, place.around, is_size});
+  }
+  return out;
 }
 
 void add_higher_order_ops(std::vector<OpDef>& ops) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "op/control_flow.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/constant_fold.h"
@@ -204,25 +205,25 @@ std::vector<SpecConflict> find_conflicts(const Prepared& prepared) {
 
 namespace {
 
-// Of all programs that the program runs, and those in them.
-void for_each_layer_within(const Program& program,
-                           const std::function<void(const Node& runner, const Node& layer)>& body) {
-  for (const Node* node : program.graph->nodes())
-    for (const Argument& argument : node->args()) {
-      if (!argument.is<Subprogram>()) continue;
-      const Program& inner = *argument.as<Subprogram>();
-      for (const Node* layer : inner.graph->nodes())
-        if (is_layer(*layer)) body(*node, *layer);
-      for_each_layer_within(inner, body);
+// Of the programs that the node runs, and those in them.
+void for_each_layer_within(const Node& node, const std::function<void(const Node& runner, const Node& layer)>& body) {
+  for (const Argument& argument : node.args()) {
+    if (!argument.is<Subprogram>()) continue;
+    for (const Node* inner : argument.as<Subprogram>()->graph->nodes()) {
+      if (is_layer(*inner)) body(node, *inner);
+      for_each_layer_within(*inner, body);
     }
+  }
 }
 
 }  // namespace
 
 int64_t count_layers(const Program& program) {
   int64_t count = 0;
-  for (const Node* node : program.graph->nodes()) count += is_layer(*node);
-  for_each_layer_within(program, [&](const Node&, const Node&) { ++count; });
+  for (const Node* node : program.graph->nodes()) {
+    count += is_layer(*node);
+    for_each_layer_within(*node, [&](const Node&, const Node&) { ++count; });
+  }
   return count;
 }
 
@@ -239,12 +240,17 @@ std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& 
     const Explanation explanation = explain(prepared, observers, annotated);
     out.push_back({node->name(), explanation.module, explanation.op, explanation.reason});
   }
-  for_each_layer_within(converted, [&](const Node& runner, const Node& layer) {
-    out.push_back(
-        {concat(runner.name(), "/", layer.name()), layer.meta.module_path().value_or(""),
-         std::string(short_name(layer.target())),
-         concat("it is in a program that ", short_name(runner.target()), " runs; those stay float, as in PyTorch")});
-  });
+  for (const Node* node : converted.graph->nodes()) {
+    const std::string fixes = node->is(op::kCond) ? fixes_of(*node->arg(0).node(), nullptr) : "";
+    const std::string remedy =
+        fixes.empty() ? "" : concat("; read with", fixes, " the ONNX model keeps one branch, which can be quantized");
+    for_each_layer_within(*node, [&](const Node& runner, const Node& layer) {
+      out.push_back({concat(runner.name(), "/", layer.name()), layer.meta.module_path().value_or(""),
+                     std::string(short_name(layer.target())),
+                     concat("it is in a program that ", short_name(runner.target()),
+                            " runs; those stay float, as in PyTorch", remedy)});
+    });
+  }
   return out;
 }
 
