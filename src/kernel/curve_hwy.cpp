@@ -1,5 +1,6 @@
 // The exponential and what is made of it, of arrays, in vectors of any width: the bits of kernel/math.h's four lanes.
 #include <algorithm>
+#include <limits>
 
 #include "base/parallel.h"
 #include "kernel/math.h"
@@ -67,6 +68,88 @@ void gelu(const float* x, int64_t n, float* out) {
   map(x, n, out, four_lanes::gelu_f32, [&](V v) HWY_ATTR { return gelu_real(D(), c, e, v); });
 }
 
+// Softmax of a row. Its sum has 16 strands (kernel/math.h): a group of 16 elements is as many vectors as that takes.
+constexpr int64_t kStrands = 16;
+using DG = hn::CappedTag<float, kStrands>;
+using VG = hn::Vec<DG>;
+constexpr size_t kGroupVectors = kStrands / HWY_MAX_LANES_D(DG);
+constexpr int64_t kGroupLanes = HWY_MAX_LANES_D(DG);
+
+// NaN is passed over; it comes back through the sum.
+float largest(const float* x, int64_t n) {
+  const DG d;
+  const float least = -std::numeric_limits<float>::infinity();
+  const auto larger = [](VG a, VG b) HWY_ATTR { return hn::IfThenElse(hn::Gt(a, b), a, b); };
+  VG most[4] = {hn::Set(d, least), hn::Set(d, least), hn::Set(d, least), hn::Set(d, least)};
+  int64_t i = 0;
+  for (; i + 4 * kGroupLanes <= n; i += 4 * kGroupLanes)
+    for (int64_t j = 0; j < 4; ++j) most[j] = larger(hn::LoadU(d, x + i + j * kGroupLanes), most[j]);
+  for (; i + kGroupLanes <= n; i += kGroupLanes) most[0] = larger(hn::LoadU(d, x + i), most[0]);
+  float lanes[kGroupLanes];
+  hn::StoreU(larger(larger(most[0], most[1]), larger(most[2], most[3])), d, lanes);
+  for (int64_t j = 1; j < kGroupLanes; ++j) lanes[0] = lanes[j] > lanes[0] ? lanes[j] : lanes[0];
+  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+  return lanes[0];
+}
+
+// exp(x - max) of 16 elements. Arguments from -kNormal on have normal results, those below -kGone give 0; what lies
+// between, and NaN, is left to four lanes.
+HWY_INLINE void exp_of_group(const float* c, const float* x, float max, VG (&e)[kGroupVectors]) {
+  constexpr float kNormal = 87.3f, kGone = 88.5f;
+  const DG d;
+  const VG most = hn::Set(d, max), normal = hn::Set(d, kNormal), gone = hn::Set(d, kGone);
+  auto usual = hn::Le(normal, normal);
+  for (size_t j = 0; j < kGroupVectors; ++j) {
+    const VG y = hn::Sub(most, hn::LoadU(d, x + static_cast<int64_t>(j) * kGroupLanes));
+    const auto vanishes = hn::Gt(y, gone);
+    usual = hn::And(usual, hn::Or(vanishes, hn::Le(y, normal)));
+    e[j] = hn::IfThenZeroElse(vanishes, exp_of_minus(d, c, y));
+  }
+  if (HWY_LIKELY(hn::AllTrue(d, usual))) return;
+  float values[kStrands];
+  for (int64_t i = 0; i < kStrands; ++i) values[i] = x[i] - max;
+  four_lanes::exp_f32(values, kStrands, values);
+  for (size_t j = 0; j < kGroupVectors; ++j) e[j] = hn::LoadU(d, values + static_cast<int64_t>(j) * kGroupLanes);
+}
+
+void softmax(const float* x, int64_t n, float* out) {
+  const DG d;
+  const float* c = hidden(kExpConstants);
+  const float max = largest(x, n);
+  VG strands[kGroupVectors], e[kGroupVectors];
+  for (VG& strand : strands) strand = hn::Zero(d);
+  const auto add = [&](float* to) HWY_ATTR {
+    for (size_t j = 0; j < kGroupVectors; ++j) {
+      hn::StoreU(e[j], d, to + static_cast<int64_t>(j) * kGroupLanes);
+      strands[j] = hn::Add(strands[j], e[j]);
+    }
+  };
+  int64_t i = 0;
+  for (; i + kStrands <= n; i += kStrands) {
+    exp_of_group(c, x + i, max, e);
+    add(out + i);
+  }
+  if (i < n) {
+    float rest[kStrands] = {}, keep[kStrands] = {};
+    std::copy(x + i, x + n, rest);
+    std::fill(rest + (n - i), rest + kStrands, max);
+    std::fill(keep, keep + (n - i), 1.0f);
+    exp_of_group(c, rest, max, e);
+    const auto lanes = [](size_t j) { return static_cast<int64_t>(j) * kGroupLanes; };
+    for (size_t j = 0; j < kGroupVectors; ++j)
+      e[j] = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, keep + lanes(j)), hn::Zero(d)), e[j]);
+    add(rest);
+    std::copy(rest, rest + (n - i), out + i);
+  }
+  float sums[kStrands];
+  for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(strands[j], d, sums + static_cast<int64_t>(j) * kGroupLanes);
+  for (int64_t half = kStrands / 2; half > 0; half /= 2)
+    for (int64_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+  const VG sum = hn::Set(d, sums[0]);
+  for (i = 0; i + kGroupLanes <= n; i += kGroupLanes) hn::StoreU(hn::Div(hn::LoadU(d, out + i), sum), d, out + i);
+  for (; i < n; ++i) out[i] /= sums[0];
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -78,6 +161,7 @@ HWY_EXPORT(exp);
 HWY_EXPORT(sigmoid);
 HWY_EXPORT(silu);
 HWY_EXPORT(gelu);
+HWY_EXPORT(softmax);
 
 template <class Run> void in_threads(const float* x, int64_t n, float* out, Run run) {
   parallel_for(n, int64_t{1} << 14, [&](int64_t begin, int64_t end) { run(x + begin, end - begin, out + begin); });
@@ -85,12 +169,18 @@ template <class Run> void in_threads(const float* x, int64_t n, float* out, Run 
 
 }  // namespace
 
-void exp_run(const float* x, int64_t n, float* out) { HWY_DYNAMIC_DISPATCH(exp)(x, n, out); }
-
 void exp_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(exp)); }
 void sigmoid_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(sigmoid)); }
 void silu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(silu)); }
 void gelu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(gelu)); }
+
+void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
+  const auto run = HWY_DYNAMIC_POINTER(softmax);
+  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) run(x + row * columns, columns, out + row * columns);
+               });
+}
 
 }  // namespace qdq::kernel
 #endif

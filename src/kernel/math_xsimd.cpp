@@ -211,18 +211,6 @@ float sum_f32(const float* x, int64_t n) {
   return sum.total();
 }
 
-void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  for_rows(rows, columns, [&](int64_t row) {
-    const float* from = x + row * columns;
-    float* to = out + row * columns;
-    const V max(largest(from, columns));
-    map_range(from, columns, to, [&](V v) { return v - max; });
-    exp_run(to, columns, to);
-    const V sum(sum_f32(to, columns));
-    map_range(to, columns, to, [&](V v) { return v / sum; });
-  });
-}
-
 void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
   for_rows(rows, columns, [&](int64_t row) {
     const float* from = x + row * columns;

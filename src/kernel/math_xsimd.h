@@ -5,9 +5,6 @@
 
 namespace qdq::kernel {
 
-// exp_f32 in the caller's thread.
-void exp_run(const float* x, int64_t n, float* out);
-
 // For arguments of any size, in the caller's thread, four lanes at a time: curve_hwy.cpp takes wider vectors where the
 // arguments are such as networks have.
 namespace four_lanes {

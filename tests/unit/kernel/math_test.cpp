@@ -225,6 +225,26 @@ TEST(Math, Rows) {
   EXPECT_EQ(hash_bits(all), 0x94a7e9bb816d29eaull) << std::hex << "0x" << hash_bits(all);
 }
 
+// Attention has keys that are hidden (-infinity), and far from the largest: weights below the smallest normal number.
+TEST(Math, SoftmaxIsTheExponentialsOverTheirSumToTheBit) {
+  Random random(6);
+  for (int64_t columns : {1, 5, 16, 33, 784}) {
+    auto x = random.floats(columns, -110, 0);
+    x[0] = 0.5f;
+    for (int64_t i = 3; i < columns; i += 7) x[static_cast<size_t>(i)] = -INFINITY;
+    for (int64_t i = 5; i < columns; i += 11) x[static_cast<size_t>(i)] = -86.7f - 0.001f * static_cast<float>(i);
+    std::vector<float> soft(x.size()), plain(x.size());
+    softmax_f32(x.data(), 1, columns, soft.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float argument = x[i] - 0.5f;
+      exp_f32(&argument, 1, &plain[i]);
+    }
+    const float sum = sum_f32(plain.data(), columns);
+    for (float& value : plain) value /= sum;
+    EXPECT_TRUE(same_bits(soft, plain)) << columns;
+  }
+}
+
 TEST(Math, RowsInPlaceAndWithNaN) {
   Random random(5);
   auto x = random.floats(3 * 21);
