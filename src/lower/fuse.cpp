@@ -24,6 +24,7 @@ struct Rule {
 constexpr Rule kRules[] = {
     {op::kConv2d, fuse_product},
     {op::kLinear, fuse_product},
+    {op::kBatchNorm, fuse_batch_norm},
     {op::kAdd, fuse_add},
     {op::kMul, fuse_mul},
     {kPrelu, fuse_prelu},

@@ -27,6 +27,7 @@ struct FusionOptions {
   bool dynamic = true;  // layers whose input is quantized by its own range in every run
   // convolutions and linear layers in f32, with a batch norm behind a convolution folded into its weights
   bool floats = false;
+  bool bf16 = false;  // the plans' floats will be kept in bfloat16
 };
 
 // Takes what plans can do out of the graph: every plan becomes one call_module node "plan_<i>", which takes the plan's

@@ -169,6 +169,22 @@ std::string fuse_product(Fuser& fuser, Node& node) {
   return {};
 }
 
+// A batch norm in evaluation mode behind something else than a convolution, an activation as a rule, is a convolution
+// of each channel by one weight.
+std::string fuse_batch_norm(Fuser& fuser, Node& node) {
+  if (!fuser.options.floats) return "no step normalizes float32 here";
+  if (fuser.options.bf16) return "bfloat16 would round its factors";
+  Node* x = node.arg(0).node();
+  if (!fuser.plans.is_held(x) || float_meta(node)->sizes.size() != 4) return "its input is not an image of a plan";
+  const std::optional<int64_t> channels = float_meta(node)->sizes[1].constant();
+  if (!channels || *channels < 1) return "its channels are not constant";
+  ProductWeights weights{Tensor::full({*channels, 1, 1, 1}, DType::kF32, 1), {}, {}};
+  if (!fold_into(weights, fuser.plans.program(), node)) return "its statistics are not constant";
+  emit_product(fuser, node, PlanStep::Convolution{std::move(weights), *channels, {}}, x,
+               fuser.epilogue_of(node, true, false));
+  return {};
+}
+
 void fold_norms_into_weights(Program& program) {
   Graph& graph = *program.graph;
   if (!fusion_obstacle(graph).empty()) return;

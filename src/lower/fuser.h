@@ -77,8 +77,9 @@ std::string fuse_add(Fuser& fuser, Node& node);
 std::string fuse_mul(Fuser& fuser, Node& node);
 std::string fuse_prelu(Fuser& fuser, Node& node);
 std::string fuse_concat(Fuser& fuser, Node& node);
-// fuse_products.cpp: convolutions and linear layers
+// fuse_products.cpp: convolutions and linear layers, and batch norms that no convolution takes with it
 std::string fuse_product(Fuser& fuser, Node& node);
+std::string fuse_batch_norm(Fuser& fuser, Node& node);
 // fuse_groups.cpp: linear layers whose weight is dequantized by groups
 std::string fuse_group_linear(Fuser& fuser, Node& node);
 // Takes a choose_qparams_per_token_asymmetric node and what quantizes by it, if linear layers with such weights alone

@@ -425,8 +425,9 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     impl_->options = options;
     impl_->gains_by_sizes = impl_->unfused && impl_->first_state.empty() && has_open_inputs(*impl_->unfused) &&
                             gains_by_known_sizes(*impl_->unfused);
-    impl_->fusion =
-        fuse_program(impl_->program, {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats});
+    impl_->fusion = fuse_program(
+        impl_->program,
+        {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats, .bf16 = options.bf16});
     if (!floats) fold_norms_into_weights(impl_->program);
     if (options.bf16) impl_->use_bf16(*first);
     if (first) impl_->warn_of_saturation(*first);

@@ -225,8 +225,31 @@ TEST(Floats, FoldOnlyABatchNormThatAloneReadsTheConvolutionAndDoesNotTrain) {
       ++stayed;
       EXPECT_EQ(fate.target, "torch.ops.aten.batch_norm.default");
     }
-  EXPECT_EQ(stayed, 2);
+  EXPECT_EQ(stayed, 1) << "the one that trains";
+  EXPECT_EQ(kinds_of(fusion.plans[0]).size(), 5u) << "the other is a step of its own, behind arrange and convolutions";
   verify_program(program);
+}
+
+// As Keras' networks have it; the pool behind it stays in the plan.
+TEST(Floats, TakeABatchNormBehindAnActivation) {
+  const auto network = [] {
+    FloatGraph g;
+    Node* relu = g.call("torch.ops.aten.relu.default", {g.conv(g.input({1, 3, 12, 12}), {8, 3, 3, 3}, 1)});
+    Node* pooled = g.call("torch.ops.aten.max_pool2d.default", {g.norm(relu, 8), Argument::List{2, 2}});
+    return g.done({g.conv(g.call("torch.ops.aten.relu.default", {g.norm(pooled, 8)}), {4, 8, 3, 3}, 1)});
+  };
+  Program program = network();
+  const Fusion fusion = fuse_program(program, {.floats = true});
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), ElementsAre("arrange", "convolution", "convolution", "max_pool", "convolution",
+                                                     "convolution", "dequantize"));
+  EXPECT_LE(difference_from("reference", network(), {1, 3, 12, 12}).relative, 1e-5);
+  Program rounded = network();
+  const std::vector<NodeFate> fates = fuse_program(rounded, {.floats = true, .bf16 = true}).fates;
+  for (const NodeFate& fate : fates) {
+    if (fate.target != "torch.ops.aten.batch_norm.default") continue;
+    EXPECT_EQ(fate.refusal, "bfloat16 would round its factors") << fate.node;
+  }
 }
 
 TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
