@@ -61,6 +61,39 @@ std::string fuse_reshape(Fuser& fuser, Node& node) {
   return {};
 }
 
+// An axis of one element more or less leaves every other stride as it is; not of images stored channels last, which
+// steps want whole.
+std::string fuse_squeeze(Fuser& fuser, Node& node) {
+  Node* x = node.arg(0).node();
+  if (!fuser.plans.is_held(x)) return "its input is not in a plan";
+  const SymShape& sizes = x->meta.val.tensor()->sizes;
+  const size_t at = fuser.plans.read_as_is(x), rank = sizes.size();
+  if (is_in_c_order(fuser.plans.buffer(at)) || fuser.plans.buffer(at).location != PlanBuffer::Location::kView ||
+      float_meta(node)->sizes.size() + 1 != rank)
+    return fuse_reshape(fuser, node);
+  SymShape strides = strides_of(fuser.plans.buffer(at));
+  strides.erase(strides.begin() + wrap_axis(node.arg(1).integer().value_or(0), static_cast<int64_t>(rank)));
+  fuser.plans.add_view(node, at, 0, std::move(strides));
+  return {};
+}
+
+std::string fuse_unsqueeze(Fuser& fuser, Node& node) {
+  Node* x = node.arg(0).node();
+  if (!fuser.plans.is_held(x)) return "its input is not in a plan";
+  const size_t at = fuser.plans.read_as_is(x);
+  if (is_in_c_order(fuser.plans.buffer(at)) || fuser.plans.buffer(at).location != PlanBuffer::Location::kView)
+    return fuse_reshape(fuser, node);
+  SymShape strides = strides_of(fuser.plans.buffer(at));
+  const int64_t axis = wrap_axis(node.arg(1).integer().value_or(0), static_cast<int64_t>(strides.size()) + 1);
+  const SymInt stride =
+      axis < static_cast<int64_t>(strides.size())
+          ? strides[static_cast<size_t>(axis)] * x->meta.val.tensor()->sizes[static_cast<size_t>(axis)]
+          : SymInt(1);
+  strides.insert(strides.begin() + axis, stride);
+  fuser.plans.add_view(node, at, 0, std::move(strides));
+  return {};
+}
+
 std::string fuse_permute(Fuser& fuser, Node& node) {
   if (!node.arg(1).is_list()) return "its axes are not constant";
   std::vector<size_t> axes;

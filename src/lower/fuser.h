@@ -107,6 +107,8 @@ bool take_dynamic(Fuser& fuser, Node& choose);
 std::string fuse_reshape(Fuser& fuser, Node& node);
 std::string fuse_permute(Fuser& fuser, Node& node);
 std::string fuse_transpose(Fuser& fuser, Node& node);
+std::string fuse_squeeze(Fuser& fuser, Node& node);
+std::string fuse_unsqueeze(Fuser& fuser, Node& node);
 std::string fuse_select(Fuser& fuser, Node& node);
 std::string fuse_unbind(Fuser& fuser, Node& node);
 std::string fuse_getitem(Fuser& fuser, Node& node);

@@ -111,6 +111,7 @@ void join_bias(Program& program, Node& add) {
 void join_operators(Program& program) {
   if (!fusion_obstacle(*program.graph).empty()) return;
   join_decoder_operators(program);
+  join_attention(program);
   for (Node* node : program.graph->nodes()) {
     // What a layer norm divides has no mean, so that a norm by the mean square would be found in it, too.
     if (node->is(op::kDiv) && join_layer_norm(program, *node)) continue;

@@ -17,6 +17,7 @@ inline constexpr std::string_view kRotaryEmbedding = "torch.ops.onnx.rotary_embe
 //   maximum(x, x * slope), 0 <= slope <= 1, and maximum(x, number)             to leaky_relu and clamp_min
 //   prelu with one slope                                                       to leaky_relu
 //   a convolution or linear layer, then a constant for each channel added      to the layer with another bias
+//   softmax(q @ k' * factor) @ v of three or four axes                         to scaled_dot_product_attention
 // The graph must have its shapes.
 void join_operators(Program& program);
 
@@ -25,5 +26,7 @@ void join_operators(Program& program);
 //   attention whose keys and values are repeated for grouped queries           to the one with enable_gqa
 //   attention with a mask of bools                                             to the one that adds 0 and -infinity
 void join_decoder_operators(Program& program);
+// The last line of that list.
+void join_attention(Program& program);
 
 }  // namespace qdq

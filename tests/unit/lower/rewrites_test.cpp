@@ -69,6 +69,44 @@ TEST(JoinedOperators, ALayerNormThatRoundsIsNoNormByTheMeanSquare) {
   EXPECT_THAT(targets_of(program), testing::Not(testing::Contains("aten.rms_norm.default")));
 }
 
+// As nn.MultiheadAttention is exported: the heads are an axis of three or of four.
+Program with_attention(size_t rank, bool shares_weights = false, int64_t axis = -1) {
+  GraphBuilder g;
+  Node* x = g.call("torch.ops.aten.linear.default", {g.input({3, 5, 8}), g.floats({24, 8}, -1, 1)});
+  std::vector<Node*> parts;
+  for (int i = 0; i < 3; ++i) {
+    Node* part = g.call("torch.ops.aten.slice.Tensor", {x, 2, 8 * i, 8 * i + 8});
+    if (rank == 4)
+      part = g.call("torch.ops.aten.transpose.int",
+                    {g.call("torch.ops.aten.reshape.default", {part, List{-1, 5, 2, 4}}), 1, 2});
+    parts.push_back(part);
+  }
+  const auto end = static_cast<int64_t>(rank);
+  Node* query = g.call("torch.ops.aten.mul.Tensor", {parts[0], 0.25});
+  Node* turned = g.call("torch.ops.aten.transpose.int", {parts[1], end - 2, end - 1});
+  Node* scores = g.call("torch.ops.aten.div.Tensor", {g.call("torch.ops.aten.matmul.default", {query, turned}), 2.0});
+  Node* weights = g.call("torch.ops.aten.softmax.int", {scores, axis});
+  Node* out = g.call("torch.ops.aten.matmul.default", {weights, parts[2]});
+  return shares_weights ? g.done({out, weights}) : g.done({out});
+}
+
+TEST(JoinedOperators, ProductsAroundASoftmaxAreAttention) {
+  for (const size_t rank : {size_t{3}, size_t{4}}) {
+    SCOPED_TRACE(rank);
+    Program program = with_attention(rank);
+    join_operators(program);
+    verify_program(program);
+    EXPECT_THAT(targets_of(program), testing::Contains("aten.scaled_dot_product_attention.default"));
+    EXPECT_THAT(targets_of(program), testing::Not(testing::Contains("aten.softmax.int")));
+    EXPECT_LE(difference_from("reference", with_attention(rank), {1, 5, 8}).relative, 1e-5);
+  }
+  for (const bool shares_weights : {false, true}) {
+    Program program = with_attention(3, shares_weights, shares_weights ? -1 : 1);
+    join_operators(program);
+    EXPECT_THAT(targets_of(program), testing::Contains("aten.softmax.int")) << "others read it, or another axis";
+  }
+}
+
 TEST(JoinedOperators, TheLargerOfAValueAndItsPartIsALeakyRelu) {
   for (const double slope : {0.2, 1.5, -0.1}) {
     GraphBuilder g;
