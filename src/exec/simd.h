@@ -60,6 +60,8 @@ std::span<const SimdOp> elementwise_simd_ops();
 std::span<const SimdOp> axis_simd_ops();
 std::span<const SimdOp> image_simd_ops();
 std::span<const SimdOp> recurrent_simd_ops();
+// Comparisons, whose result is bool.
+std::span<const SimdOp> comparing_simd_ops();
 // Elements picked and written by indices, of any dtype.
 std::span<const SimdOp> index_simd_ops();
 // Any operator that makes views of its first argument and writes nothing.

@@ -1,6 +1,7 @@
 // Operators over elements on the portable loops: of one tensor, and of two that are broadcast against each other.
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -304,6 +305,12 @@ class BinaryOp : public ElementwiseOp {
   Form form_;
 };
 
+// A float32 tensor, or a number beside one.
+std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
+  if (const Tensor* tensor = call[i].get_if<Tensor>()) return is_f32(*tensor) ? std::optional(*tensor) : std::nullopt;
+  return Tensor::scalar(static_cast<float>(call.number(i)));
+}
+
 // aten.where of float32 by a condition, all broadcast to one shape.
 class WhereOp : public CompiledOp {
  public:
@@ -324,20 +331,57 @@ class WhereOp : public CompiledOp {
   }
 
  private:
-  // A float32 tensor, or a number beside one.
-  static std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
-    if (const Tensor* tensor = call[i].get_if<Tensor>()) return is_f32(*tensor) ? std::optional(*tensor) : std::nullopt;
-    return Tensor::scalar(static_cast<float>(call.number(i)));
+  // Both values are read, so that the compiler can take vectors.
+  template <int64_t kA, int64_t kB>
+  static void select_dense(const bool* c, const float* a, const float* b, int64_t n, float* __restrict out) {
+    for (int64_t i = 0; i < n; ++i) {
+      const float x = a[kA * i], y = b[kB * i];
+      out[i] = c[i] ? x : y;
+    }
   }
-
   static void select(const bool* c, int64_t c_step, const float* a, int64_t a_step, const float* b, int64_t b_step,
                      int64_t n, float* out) {
-    if (c_step == 1 && a_step == 1 && b_step == 1)
-      for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : b[i];
-    else
-      for (int64_t i = 0; i < n; ++i) out[i] = c[i * c_step] ? a[i * a_step] : b[i * b_step];
+    if (c_step == 1 && a_step == 1 && b_step == 1) return select_dense<1, 1>(c, a, b, n, out);
+    if (c_step == 1 && a_step == 0 && b_step == 1) return select_dense<0, 1>(c, a, b, n, out);
+    if (c_step == 1 && a_step == 1 && b_step == 0) return select_dense<1, 0>(c, a, b, n, out);
+    for (int64_t i = 0; i < n; ++i) out[i] = c[i * c_step] ? a[i * a_step] : b[i * b_step];
   }
 };
+// n comparisons of a row, whose operands go on by their steps.
+using CompareRow = void (*)(const float* x, int64_t x_step, const float* y, int64_t y_step, int64_t n, bool* out);
+
+template <class Compare>
+void compare_row(const float* x, int64_t x_step, const float* y, int64_t y_step, int64_t n, bool* __restrict out) {
+  if (x_step == 1 && y_step == 0)
+    for (int64_t i = 0; i < n; ++i) out[i] = Compare{}(x[i], *y);
+  else
+    for (int64_t i = 0; i < n; ++i) out[i] = Compare{}(x[i * x_step], y[i * y_step]);
+}
+
+// A comparison of float32 with a tensor or a number; its result is bool.
+class CompareOp : public CompiledOp {
+ public:
+  explicit CompareOp(CompareRow compare) : compare_(compare) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const std::optional<Tensor> left = floats_of(call, 0), right = floats_of(call, 1);
+    if (!left || !right) return run_reference(call, "an operand is not float32");
+    const Shape sizes = broadcast_shapes(left->sizes(), right->sizes());
+    const Tensor a = left->expand(sizes), b = right->expand(sizes), out = uninitialized(sizes, DType::kBool);
+    const std::array strides{a.strides().data(), b.strides().data()};
+    bool* to = out.data<bool>();
+    for (RowWalk row(sizes, strides); row.next(); to += row.extent())
+      compare_(a.data<float>() + row.offset(0), row.step(0), b.data<float>() + row.offset(1), row.step(1), row.extent(),
+               to);
+    return out;
+  }
+
+ private:
+  CompareRow compare_;
+};
+template <class Compare> std::unique_ptr<CompiledOp> make_compare(const Node&, bool) {
+  return std::make_unique<CompareOp>(compare_row<Compare>);
+}
 std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp>(); }
 
 template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
@@ -372,6 +416,9 @@ constexpr SimdOp kElementwise[] = {
     {"aten.reciprocal.default", make_unary<plain<kernel::reciprocal_f32>>, elementwise_obstacle},
     {"aten.neg.default", make_unary<plain<kernel::neg_f32>>, elementwise_obstacle},
     {"aten.abs.default", make_unary<plain<kernel::abs_f32>>, elementwise_obstacle},
+    {"aten.round.default", make_unary<plain<kernel::round_f32>>, elementwise_obstacle},
+    {"aten.floor.default", make_unary<plain<kernel::floor_f32>>, elementwise_obstacle},
+    {"aten.ceil.default", make_unary<plain<kernel::ceil_f32>>, elementwise_obstacle},
     {"aten.elu.default", make_unary<elu>, elementwise_obstacle},
     {"aten.mish.default", make_unary<plain<kernel::mish_f32>>, elementwise_obstacle},
     {"aten.softplus.default", make_unary<softplus>, elementwise_obstacle},
@@ -395,8 +442,24 @@ constexpr SimdOp kElementwise[] = {
     {"aten.prelu.default", make_binary<pairs<kernel::prelu_f32>, Form::kPrelu>, elementwise_obstacle},
 };
 
+constexpr SimdOp kComparisons[] = {
+    {"aten.eq.Scalar", make_compare<std::equal_to<float>>, elementwise_obstacle},
+    {"aten.eq.Tensor", make_compare<std::equal_to<float>>, elementwise_obstacle},
+    {"aten.ne.Scalar", make_compare<std::not_equal_to<float>>, elementwise_obstacle},
+    {"aten.ne.Tensor", make_compare<std::not_equal_to<float>>, elementwise_obstacle},
+    {"aten.lt.Scalar", make_compare<std::less<float>>, elementwise_obstacle},
+    {"aten.lt.Tensor", make_compare<std::less<float>>, elementwise_obstacle},
+    {"aten.le.Scalar", make_compare<std::less_equal<float>>, elementwise_obstacle},
+    {"aten.le.Tensor", make_compare<std::less_equal<float>>, elementwise_obstacle},
+    {"aten.gt.Scalar", make_compare<std::greater<float>>, elementwise_obstacle},
+    {"aten.gt.Tensor", make_compare<std::greater<float>>, elementwise_obstacle},
+    {"aten.ge.Scalar", make_compare<std::greater_equal<float>>, elementwise_obstacle},
+    {"aten.ge.Tensor", make_compare<std::greater_equal<float>>, elementwise_obstacle},
+};
+
 }  // namespace
 
 std::span<const SimdOp> elementwise_simd_ops() { return kElementwise; }
+std::span<const SimdOp> comparing_simd_ops() { return kComparisons; }
 
 }  // namespace qdq

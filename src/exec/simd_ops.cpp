@@ -378,6 +378,10 @@ class SimdOps : public OpBackend {
     if (const SimdOp* index = find(index_simd_ops(), name))
       return index->make(node, is_cacheable(node, static_cast<size_t>(index->weight), program));
     const TensorMeta* meta = node.meta.val.tensor();
+    if (const SimdOp* comparison = op->is_in_place() ? nullptr : find(comparing_simd_ops(), name)) {
+      if (std::string reason = comparison->obstacle(node); !reason.empty()) return reason;
+      return comparison->make(node, false);
+    }
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
     if (!quantizes && meta != nullptr && meta->dtype != DType::kF32)
       return concat("the result is ", to_string(meta->dtype), ", not float32");

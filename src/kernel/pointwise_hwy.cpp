@@ -104,6 +104,15 @@ void negative(const float* x, int64_t n, float* out) {
 void absolute(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) HWY_ATTR { return hn::Abs(v); });
 }
+void nearest(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Round(v); });
+}
+void integer_below(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Floor(v); });
+}
+void integer_above(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Ceil(v); });
+}
 void near_silu(const float* x, int64_t n, float* out) {
   const NearSilu<D> silu;
   map(x, n, out, [&](V v) HWY_ATTR { return silu(v); });
@@ -139,6 +148,9 @@ HWY_EXPORT(root);
 HWY_EXPORT(inverse);
 HWY_EXPORT(negative);
 HWY_EXPORT(absolute);
+HWY_EXPORT(nearest);
+HWY_EXPORT(integer_below);
+HWY_EXPORT(integer_above);
 HWY_EXPORT(near_silu);
 HWY_EXPORT(scale_shift);
 
@@ -209,6 +221,15 @@ void neg_f32(const float* x, int64_t n, float* out) {
 }
 void abs_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(absolute)(x + i, count, out + i); });
+}
+void round_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(nearest)(x + i, count, out + i); });
+}
+void floor_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(integer_below)(x + i, count, out + i); });
+}
+void ceil_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(integer_above)(x + i, count, out + i); });
 }
 
 void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <string>
 
 #include "base/parallel.h"
 #include "unit/exec/small_net.h"
@@ -65,6 +68,15 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.neg.default", {}, 0},
       {"aten.abs_.default", {}, 0},
       {"aten.reciprocal.default", {}, 0},
+      {"aten.round.default", {}, 0},
+      {"aten.floor_.default", {}, 0},
+      {"aten.ceil.default", {}, 0},
+      {"aten.eq.Scalar", {-2.0}, 0},
+      {"aten.ne.Scalar", {-2.0}, 0},
+      {"aten.gt.Scalar", {0.1}, 0},
+      {"aten.ge.Scalar", {-2}, 0},
+      {"aten.lt.Scalar", {0.3}, 0},
+      {"aten.le.Scalar", {-2.0}, 0},
       {"aten.elu.default", {0.7}, 1e-6},
       {"aten.softplus.default", {}, 1e-6},
       {"aten.mish.default", {}, 1e-6},
@@ -261,6 +273,45 @@ TEST(SimdBackend, ChoosesByConditionsOfAnyOrder) {
       EXPECT_TRUE(bitwise_equal(fast.run(inputs)[0], Interpreter(program, {}).run(inputs)[0])) << op;
       EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u);
     }
+}
+
+// Operands that are broadcast, hold a number that float32 rounds, NaN, infinities or zeros of both signs.
+TEST(SimdBackend, ComparesAndRoundsAsTheReferenceDoes) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> numbers{0.5F, 1.5F, -0.5F,    -0.3F,     0.0F, -0.0F,  8388609.0F, -2.5F,
+                                   0.1F, NAN,  infinity, -infinity, 3e9F, 1e-40F, 2.0F,       4194304.5F};
+  const auto agree = [&](const std::string& op, const Tensor& a, const Tensor* b) {
+    SCOPED_TRACE(op);
+    Program program;
+    std::vector<Argument> args{placeholder(program, "x", SymShape(a.sizes().begin(), a.sizes().end()))};
+    std::vector<Tensor> inputs{a};
+    if (b != nullptr) {
+      args.emplace_back(placeholder(program, "y", SymShape(b->sizes().begin(), b->sizes().end())));
+      inputs.push_back(*b);
+    } else if (op.ends_with("Scalar")) {
+      args.emplace_back(0.1);
+    }
+    Node* node = program.graph->call("torch.ops.aten." + op, args);
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+    infer_shapes(program);
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    EXPECT_TRUE(bitwise_equal(fast.run(inputs)[0], Interpreter(program, {}).run(inputs)[0]));
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0U);
+  };
+  const Tensor x = Tensor::empty({2, 8}, DType::kF32), row = Tensor::empty({8}, DType::kF32),
+               column = Tensor::empty({2, 1}, DType::kF32);
+  std::copy(numbers.begin(), numbers.end(), x.data<float>());
+  std::copy_n(numbers.begin() + 4, 8, row.data<float>());
+  std::copy_n(numbers.begin() + 8, 2, column.data<float>());
+  for (const char* op : {"round.default", "floor.default", "ceil.default"}) agree(op, x, nullptr);
+  for (const std::string op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+    agree(op + ".Scalar", x, nullptr);
+    agree(op + ".Scalar", x.transpose(0, 1), nullptr);
+    for (const Tensor* other : {&x, &row, &column}) agree(op + ".Tensor", x, other);
+    agree(op + ".Tensor", row, &x);
+  }
 }
 
 // What a view or indices chose is remembered: other values, sizes and strides must not see it.
