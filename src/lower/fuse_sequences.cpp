@@ -139,7 +139,7 @@ std::string fuse_attention(Fuser& fuser, Node& node) {
   std::vector<Node*> values;
   for (size_t i = 0; i < 3; ++i) {
     Node* value = node.arg(i).node();
-    if (!plans.is_readable(value) || plans.is_held_u8(value) || value->meta.val.tensor()->sizes.size() != 4)
+    if (!plans.is_readable(value) || value->meta.val.tensor()->sizes.size() != 4)
       return "an input is no float32 value of four axes";
     values.push_back(value);
   }
@@ -156,7 +156,7 @@ std::string fuse_attention(Fuser& fuser, Node& node) {
   step.form = PlanStep::Attention{
       scale != nullptr && scale->number() ? *scale->number() : 1 / std::sqrt(static_cast<double>(*q[3].constant()))};
   step.name = node.name();
-  for (Node* value : values) step.inputs.push_back(plans.read_rows(value));
+  for (Node* value : values) step.inputs.push_back(plans.read_float_rows(value));
   // Stored [N, L, H, E], so that the transpose and reshape behind it move nothing.
   PlanBuffer out = PlanBuilder::buffer_like(node, DType::kF32);
   out.channels_last = false;

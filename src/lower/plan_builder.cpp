@@ -167,6 +167,13 @@ size_t PlanBuilder::read_rows(Node* node) {
   return strides_of(buffer(at)).back() == SymInt(1) ? at : arranged(at, false);
 }
 
+size_t PlanBuilder::read_float_rows(Node* node) {
+  size_t at = read_as_is(node);
+  if (buffer(at).dtype == DType::kF32) return read_rows(node);
+  if (!is_in_c_order(buffer(at))) at = arranged(at, false);
+  return in_floats(at);
+}
+
 bool PlanBuilder::is_sequence(const Node* node) const {
   return is_held(node) && !held(node).channels_last && strides_of(held(node)).back() == SymInt(1);
 }

@@ -49,6 +49,8 @@ class PlanBuilder {
   size_t read_floats(Node* node);
   // With a dense last axis.
   size_t read_rows(Node* node);
+  // The same in f32.
+  size_t read_float_rows(Node* node);
   // Rows of its last axis: a value [A, B, C, D] as [A, B * C, D] in C order, every other as read() gives it.
   size_t read_sequence(Node* node);
   // Whether a value of rank 4 is no image: a plan has it with a dense last axis.

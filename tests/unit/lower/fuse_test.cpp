@@ -305,6 +305,29 @@ TEST(Fuse, TakesATransformerBlock) {
   EXPECT_LE(difference_from("simd", transformer_block(), {1, 6, 32}).largest, 0.06);  // what one step inside can move
 }
 
+// Operands of attention that a recipe rounds, as XNNPACK's does behind linear layers.
+TEST(Fuse, TakesAttentionOfRoundedOperands) {
+  const auto network = [] {
+    GraphBuilder g;
+    Node* given = g.input({1, 6, 32});
+    Node* n = g.call("torch.ops.aten.sym_size.int", {given, 0});
+    Node* x = g.round(given, 0.03, 128);
+    std::vector<Argument> operands;
+    for (int i = 0; i < 3; ++i) {
+      Node* part = g.round(g.call("torch.ops.aten.linear.default", {x, g.weight({32, 32})}), 0.02, 128);
+      Node* heads = g.call("torch.ops.aten.view.default", {part, Argument::List{n, 6, 4, 8}});
+      operands.emplace_back(g.call("torch.ops.aten.transpose.int", {heads, 1, 2}));
+    }
+    return g.done({g.call("torch.ops.aten.scaled_dot_product_attention.default", operands)});
+  };
+  Program program = network();
+  const Fusion fusion = fuse_program(program);
+  ASSERT_EQ(fusion.plans.size(), 1u);
+  EXPECT_THAT(kinds_of(fusion.plans[0]), testing::Contains("attention"));
+  EXPECT_EQ(program.graph->size(), 4u) << to_text(*program.graph);
+  EXPECT_LE(difference_from("simd", network(), {1, 6, 32}).largest, 0.03);  // what one step inside can move
+}
+
 // The value quantized by its own range in every run.
 Node* rounded_by_range(GraphBuilder& g, Node* value, DType dtype) {
   const int low = static_cast<int>(min_of(dtype)), high = static_cast<int>(max_of(dtype));
