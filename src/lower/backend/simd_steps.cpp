@@ -283,17 +283,28 @@ class SimdSteps : public StepBackend {
     const int64_t out_step = shape.rows * shape.n * static_cast<int64_t>(size_of(out.dtype));
     const bool is_add = step.kind() == Kind::kAdd;
     const float first = requantization.multiplier[0], second = is_add ? requantization.multiplier[1] : 0.0f;
-    return made(is_add ? "add" : "mul",
-                [=, to = requantize_of(requantization, out)](auto inputs, std::byte* output, std::byte*) {
-                  kernel::RealRows left = x, right = y;
-                  for (int64_t i = 0; i < shape.outer; ++i) {
-                    left.data = inputs[0] + i * x_step;
-                    right.data = inputs[1] + i * y_step;
-                    if (is_add)
-                      kernel::add_rows(left, first, right, second, shape.rows, shape.n, to, output + i * out_step);
-                    else kernel::mul_rows(left, right, first, shape.rows, shape.n, to, output + i * out_step);
-                  }
-                });
+    // One number beside a row, as the weights of a pool by attention: it is repeated, or each row would be a number.
+    const bool is_number = shape.n == 1 && shape.rows > 1;
+    const PlanBuffer& repeated = a_shape->repeats ? a : b;
+    const auto width = static_cast<size_t>(is_number ? size_of(repeated.dtype) : 0);
+    const int64_t rows = is_number ? 1 : shape.rows, n = is_number ? shape.rows : shape.n;
+    return made(
+        is_add ? "add" : "mul",
+        [=, repeats_a = a_shape->repeats, to = requantize_of(requantization, out)](auto inputs, std::byte* output,
+                                                                                   std::byte* scratch) {
+          kernel::RealRows left = x, right = y;
+          for (int64_t i = 0; i < shape.outer; ++i) {
+            left.data = inputs[0] + i * x_step;
+            right.data = inputs[1] + i * y_step;
+            const std::byte*& number = repeats_a ? left.data : right.data;
+            if (width == 1) std::fill_n(scratch, n, *number);
+            if (width == 4) std::fill_n(f32(scratch), n, *f32(number));
+            if (width > 0) number = scratch;
+            if (is_add) kernel::add_rows(left, first, right, second, rows, n, to, output + i * out_step);
+            else kernel::mul_rows(left, right, first, rows, n, to, output + i * out_step);
+          }
+        },
+        width * static_cast<size_t>(n));
   }
 
   static Compiled prelu(const Plan& plan, const PlanStep& step) {

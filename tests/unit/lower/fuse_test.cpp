@@ -305,6 +305,28 @@ TEST(Fuse, TakesATransformerBlock) {
   EXPECT_LE(difference_from("simd", transformer_block(), {1, 6, 32}).largest, 0.06);  // what one step inside can move
 }
 
+// A number for each row, as the weights of a pool by attention; the first or the second operand.
+TEST(Fuse, MultipliesRowsByANumberEach) {
+  for (const bool rounds : {false, true}) {
+    for (const bool is_first : {false, true}) {
+      const auto network = [&] {
+        GraphBuilder g;
+        Node* x = g.round(g.input({1, 6, 32}), 0.03, 128);
+        Node* weights = g.call("torch.ops.aten.linear.default", {x, g.weight({1, 32})});
+        if (rounds) weights = g.round(weights, 0.02, 100);
+        std::vector<Argument> operands{x, weights};
+        if (is_first) std::swap(operands[0], operands[1]);
+        return g.done({g.round(g.call("torch.ops.aten.mul.Tensor", operands), 0.05, 120)});
+      };
+      Program program = network();
+      const Fusion fusion = fuse_program(program);
+      ASSERT_EQ(fusion.plans.size(), 1u);
+      EXPECT_THAT(kinds_of(fusion.plans[0]), testing::Contains("mul"));
+      EXPECT_LE(difference_from("simd", network(), {1, 6, 32}).largest, 0.0501);
+    }
+  }
+}
+
 // Operands of attention that a recipe rounds, as XNNPACK's does behind linear layers.
 TEST(Fuse, TakesAttentionOfRoundedOperands) {
   const auto network = [] {
