@@ -2,15 +2,15 @@
 thread, and the share of the time that qdq spends in plain loops.
 
   python3 tests/bench/onnx_latency.py FOLDER ... --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 5]
-      [--json OUT.json]
+      [--least MS] [--json OUT.json]
 
-A model is FOLDER/NAME/model.onnx, with inputs.npz if random numbers do not do, or FOLDER/NAME.onnx. COMMAND starts a
-Python with onnxruntime in this checkout. The int8 models are those of `qdq quantize` with both quantizers and of
-quantize_static (QDQ, uint8 activations, int8 weights, by channel where
-the file's opset has that). In every round each of the five runs for some tenths
-of a second while the others wait; figures are medians over the rounds' medians, ratios medians over the rounds, with
-the smallest and largest in brackets. What is made goes
-to build/onnx_latency. Prints a table in Markdown, then every failure.
+A model is FOLDER/NAME/model.onnx, with inputs.npz if random numbers do not do, or FOLDER/NAME.onnx with NAME.npz.
+COMMAND starts a Python with onnxruntime in this checkout. The int8 models are those of `qdq quantize` with both
+quantizers and of quantize_static (QDQ, uint8 activations, int8 weights, by channel where the file's opset has that);
+ONNX Runtime runs the file of `qdq quantize --quantizer x86-inductor` as well. In every round each of the six runs for
+some tenths of a second while the others wait; figures are medians over the rounds' medians, ratios medians over the
+rounds, with the smallest and largest in brackets. A model that ONNX Runtime runs in less than --least milliseconds is
+left out. What is made goes to build/onnx_latency. Prints a table in Markdown, then every failure.
 """
 
 import argparse
@@ -49,7 +49,8 @@ def make_inputs(session, folder):
 
 
 def in_onnxruntime(folder):
-    """Makes the inputs and the int8 file, says so, then answers "run KIND" with the milliseconds of some runs."""
+    """Makes the inputs and says so. Answers "run KIND" with the milliseconds of some runs, "quantize", which makes the
+    int8 file, and "open KIND FILE" with the problem, if there is one."""
     import numpy
     import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
     import onnxruntime
@@ -77,23 +78,40 @@ def in_onnxruntime(folder):
         quantize_static(model, made, Reader([feed]), per_channel=by_channel, **types)
         sessions["int8"] = start("theirs.onnx")
 
-    problem = None
-    try:
-        try:
-            quantize(True)
-        except Exception:  # scales by channel are no part of opsets below 13
-            quantize(False)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {str(error).strip()[:200]}"
-    print(json.dumps({"ready": sorted(sessions), "problem": problem}), flush=True)
-    for line in sys.stdin:
-        session, times, began = sessions[line.split()[1]], [], time.perf_counter()
+    def run(session):
+        times, began = [], time.perf_counter()
         session.run(None, feed)
         while not times or (time.perf_counter() - began < SECONDS and len(times) < 2000):
             cpu = time.process_time()
             session.run(None, feed)
             times.append(1e3 * (time.process_time() - cpu))
-        print(json.dumps({"ms": times}), flush=True)
+        return {"ms": times}
+
+    def make_int8():
+        try:
+            quantize(True)
+        except Exception:  # scales by channel are no part of opsets below 13
+            quantize(False)
+
+    def open_file(name, file):
+        sessions[name] = start(file)
+        sessions[name].run(None, feed)
+
+    def attempt(call, *arguments):
+        try:
+            call(*arguments)
+        except Exception as error:
+            return {"problem": f"{type(error).__name__}: {str(error).strip()[:200]}"}
+        return {"problem": None}
+
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        verb, *words = line.split()
+        if verb == "run":
+            answer = run(sessions[words[0]])
+        else:
+            answer = attempt(make_int8) if verb == "quantize" else attempt(open_file, *words)
+        print(json.dumps(answer), flush=True)
 
 
 # --- where qdq runs
@@ -106,7 +124,7 @@ class Peer:
         self.process = subprocess.Popen(
             words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
-        self.info = self.answer("ready")
+        self.answer("ready")
 
     def answer(self, key):
         for line in self.process.stdout:
@@ -114,10 +132,13 @@ class Peer:
                 return answer
         raise RuntimeError(f"ONNX Runtime's process ended with {self.process.wait()}")
 
-    def run(self, kind):
-        self.process.stdin.write(f"run {kind}\n")
+    def ask(self, question, key):
+        self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
-        return self.answer("ms")["ms"]
+        return self.answer(key)[key]
+
+    def run(self, kind):
+        return self.ask(f"run {kind}", "ms")
 
     def stop(self):
         self.process.stdin.close()
@@ -149,10 +170,10 @@ class Qdq:
         return [1e3 * self.report(self.count)["cpu_seconds"]["median"]]
 
 
-def quantize(qdq, work, quantizer):
+def quantize(qdq, work, quantizer, formats=("pt2", "onnx")):
     """Makes the int8 file and returns its name; ONNX holds what a .pt2 file cannot."""
     words = [*shlex.split(qdq), "quantize", work / "model.onnx", "--calibrate", work / "inputs.npz"]
-    for file in (f"{quantizer}.pt2", f"{quantizer}.onnx"):
+    for file in (f"{quantizer}.{suffix}" for suffix in formats):
         try:
             call([*words, "--quantizer", quantizer, "-o", work / file])
             return file
@@ -176,10 +197,24 @@ def measure(name, source, options):
             name_by_position(source / "inputs.npz", work / "inputs.npz")
     else:
         shutil.copy(source, work / "model.onnx")
-    peer, result, failures = Peer(options.onnxruntime, name), {}, []
-    if peer.info["problem"]:
-        failures.append(f"quantize_static: {peer.info['problem']}")
-    runners = {f"theirs {kind}": (lambda kind=kind: peer.run(kind)) for kind in peer.info["ready"]}
+        if source.with_suffix(".npz").exists():
+            sys.path.insert(0, str(ROOT / "tests"))
+            from onnx_models import name_by_position
+
+            name_by_position(source.with_suffix(".npz"), work / "inputs.npz")
+    peer, result, failures, runners = Peer(options.onnxruntime, name), {}, [], {}
+    if statistics.median(peer.run("float")) < options.least:
+        peer.stop()
+        return None
+
+    def add_theirs(kind, question, what):
+        if problem := peer.ask(question, "problem"):
+            failures.append(f"{what}: {problem}")
+        else:
+            runners[f"theirs {kind}"] = lambda: peer.run(kind)
+
+    runners["theirs float"] = lambda: peer.run("float")
+    add_theirs("int8", "quantize", "quantize_static")
     for kind in ("float", *QUANTIZERS):
         try:
             file = "model.onnx" if kind == "float" else quantize(options.qdq, work, kind)
@@ -188,6 +223,11 @@ def measure(name, source, options):
             runners[f"ours {kind}"] = ours.run
         except RuntimeError as error:
             failures.append(f"{kind}: {error}")
+    try:
+        quantize(options.qdq, work, QUANTIZERS[0], ["onnx"])
+        add_theirs("ours", f"open ours {QUANTIZERS[0]}.onnx", "ONNX Runtime on qdq's file")
+    except RuntimeError as error:
+        failures.append(f"{QUANTIZERS[0]}.onnx: {error}")
     rounds = {label: [] for label in runners}
     for _ in range(options.rounds):
         for label, run in runners.items():
@@ -210,6 +250,8 @@ COLUMNS = {
     "ours xnnpack": "qdq XNNPACK",
     "theirs int8": "ONNX Runtime int8",
     "ours x86-inductor / theirs int8": "ratio, X86",
+    "theirs ours": "ONNX Runtime, qdq's X86",
+    "ours x86-inductor / theirs ours": "ratio, same file",
     "ours x86-inductor / ours float": "X86 to float",
     "ours xnnpack / ours float": "XNNPACK to float",
     "plain float": "plain loops, float",
@@ -241,6 +283,7 @@ def main():
     parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
     parser.add_argument("--only", nargs="*", help="models of these names")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--least", type=float, default=0, help="milliseconds: leave out models that take less")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     models = {}
@@ -256,6 +299,9 @@ def main():
             results[name] = measure(name, source, options)
         except RuntimeError as error:
             results[name] = {"failures": [str(error)]}
+        if results[name] is None:
+            del results[name]
+            continue
         print(row_of(name, results[name]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
