@@ -259,19 +259,18 @@ void add_benchmark(CommandLine& line) {
   const auto options = std::make_shared<BenchmarkOptions>();
   CLI::App* verb = line.verb("benchmark", "how fast models run, and where the time goes",
                              [options](Host& host) { benchmark(*options, host); });
-  verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx); they take turns")->required();
-  CLI::Option* batch = verb->add_option("--batch", options->batch, "samples a run (1)")->type_name("N");
+  verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx), run in turns")->required();
+  CLI::Option* batch = verb->add_option("--batch", options->batch, "samples per run (1)")->type_name("N");
   verb->add_option("--inputs", options->inputs,
-                   "the inputs of all models, of which the first batch is run: .npz or .npy (random numbers)")
+                   "the inputs of all models, .npz or .npy; their first batch is run (default: random numbers)")
       ->type_name("IN")
       ->excludes(batch);
   verb->add_option("--runs", options->runs, "runs of each model (50)")->type_name("N");
   add_session_options(*verb, options->session);
   verb->add_flag("--profile", options->profile,
-                 "the time of every step; of convolutions, linear layers and attention also the share that their "
-                 "kernel takes alone, repeated "
-                 "on data in the cache (limit), and operations a second");
-  verb->add_flag("--explain", options->explain, "who runs each node, who refused it and why");
+                 "print the time of every step; for convolutions, linear layers and attention also the limit (their "
+                 "kernel alone, on data in the cache) and operations per second");
+  verb->add_flag("--explain", options->explain, "print which backend runs each node, which ones refused it, and why");
   verb->add_flag("--json", options->json, "print JSON");
 }
 

@@ -61,10 +61,10 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const double seconds = host.now_seconds() - began;
   print_summary(
       concat("wrote ", options.output, "\n  shard             ", to_string(shards), ": ", end - begin, " of ",
-             data->num_batches(), " batches (", data->num_samples(), " samples in all)\n  observers         ",
-             state.observers.size(), options.recover ? concat("\n  layers            ", state.layers.size()) : "",
-             "\n  size              ", human_bytes(text.size()), "\n  time              ", human_seconds(seconds),
-             "\n"),
+             counted(data->num_batches(), "batches"), " (", counted(data->num_samples(), "samples"),
+             " in all)\n  observers         ", state.observers.size(),
+             options.recover ? concat("\n  layers            ", state.layers.size()) : "", "\n  size              ",
+             human_bytes(text.size()), "\n  time              ", human_seconds(seconds), "\n"),
       {{"output", options.output},
        {"shard", to_string(shards)},
        {"batches", {{"shard", end - begin}, {"all", data->num_batches()}}},
@@ -130,7 +130,7 @@ void merge(const MergeOptions& options, Host& host) {
 
 void add_calibrate(CommandLine& line) {
   const auto options = std::make_shared<CalibrateOptions>();
-  CLI::App* verb = line.verb("calibrate", "write what observers see of a shard of the samples, to be merged",
+  CLI::App* verb = line.verb("calibrate", "calibrate on one part of the samples and write the statistics, for merge",
                              [options](Host& host) { calibrate(*options, host); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples to calibrate on: .npz, .npy, or images in a folder or a .tar")
@@ -139,26 +139,31 @@ void add_calibrate(CommandLine& line) {
   verb->add_option("--shard", options->shard,
                    "calibrate on the K-th of N parts of the batches, counted from 1 (1/1: all)")
       ->type_name("K/N");
-  verb->add_option("-o,--output", options->output, "where to write what was seen")->required()->type_name("PART.json");
+  verb->add_option("-o,--output", options->output, "the file to write the statistics to")
+      ->required()
+      ->type_name("PART.json");
   verb->add_flag("--recover", options->recover,
-                 "write what layers read too, for quantize --recover and --gptq on the merged statistics");
+                 "also write statistics of the layers' inputs, which quantize --recover and --gptq need");
   add_quantizer_options(*verb, options->quantizer);
   add_data_options(*verb, options->data_options);
   add_fix_option(*verb, options->fixed);
   verb->add_flag("--allow-training-mode", options->allow_training_mode,
-                 "take a model that was exported in training mode in its inference form");
+                 "accept a model that was exported in training mode, in its inference form");
   add_json_flag(*verb, options->json);
 }
 
 void add_merge(CommandLine& line) {
   const auto options = std::make_shared<MergeOptions>();
-  CLI::App* verb = line.verb("merge", "merge what calibrate wrote of all shards, for quantize --calibrate",
+  CLI::App* verb = line.verb("merge", "merge the statistics that calibrate wrote, for quantize --calibrate",
                              [options](Host& host) { merge(*options, host); });
-  verb->add_option("PART", options->parts, "the parts, in any order; of a folder all files *.json in it")->required();
-  verb->add_option("-o,--output", options->output, "the merged statistics; the same bytes as those of one process")
+  verb->add_option("PART", options->parts, "the parts, in any order; a folder stands for all *.json files in it")
+      ->required();
+  verb->add_option("-o,--output", options->output,
+                   "the file to write the merged statistics to; one process would write the same bytes")
       ->required()
       ->type_name("OUT.json");
-  verb->add_flag("--partial", options->partial, "merge although shards are missing; what is written is a part again");
+  verb->add_flag("--partial", options->partial,
+                 "merge although parts are missing; the result is a part that can be merged");
   add_json_flag(*verb, options->json);
 }
 

@@ -17,6 +17,28 @@ namespace {
 
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
 
+// The end of a sentence about a word that is not known: the word that was probably meant, and where to read on.
+std::string see(const std::string& meant, const std::string& help) {
+  return meant.empty() ? concat("; see ", help) : concat("; did you mean ", meant, "? See ", help);
+}
+
+// Verbs call their samples by what they do with them: the name that this verb has, where `name` is another verb's.
+std::string other_word_for_samples(const std::string& name, const std::vector<std::string>& known) {
+  static const std::vector<std::string> kNames = {"--calibrate", "--data", "--inputs", "--test"};
+  if (std::find(kNames.begin(), kNames.end(), name) == kNames.end()) return {};
+  const auto has = [&](const std::string& each) { return std::find(known.begin(), known.end(), each) != known.end(); };
+  const auto found = std::find_if(kNames.begin(), kNames.end(), has);
+  return found == kNames.end() ? "" : *found;
+}
+
+// The verbs that have this word as an option: "inspect, benchmark".
+std::string verbs_with_option(const CLI::App& app, const std::string& word) {
+  std::string out;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    if (verb->get_option_no_throw("--" + word)) out += (out.empty() ? "" : ", ") + verb->get_name();
+  return out;
+}
+
 // The first word that looks like an option and is none of the verb's, and the nearest that is; empty if all are known.
 std::string unknown_option(const CLI::App& verb, std::span<const std::string> args) {
   std::vector<std::string> known;
@@ -26,9 +48,10 @@ std::string unknown_option(const CLI::App& verb, std::span<const std::string> ar
     const std::string name = word.substr(0, word.find('='));
     if (word == "--") break;
     if (!name.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string meant = nearest_word(name, known);
-    return concat("qdq ", verb.get_name(), " has no option ", one_line(name),
-                  meant.empty() ? "" : ", did you mean " + meant + "?", "; see qdq ", verb.get_name(), " --help");
+    const std::string samples = other_word_for_samples(name, known);
+    return concat(
+        "qdq ", verb.get_name(), " has no option ", one_line(name),
+        see(samples.empty() ? nearest_word(name, known) : samples, concat("qdq ", verb.get_name(), " --help")));
   }
   return {};
 }
@@ -43,9 +66,10 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());
-  const std::string meant = nearest_word(args[0], verbs);
-  return concat("there is no verb ", one_line(args[0]), meant.empty() ? "" : ", did you mean " + meant + "?",
-                "; see qdq --help");
+  const std::string word = one_line(args[0]), meant = nearest_word(args[0], verbs), with = verbs_with_option(app, word);
+  if (meant.empty() && !with.empty())
+    return concat("there is no verb ", word, "; --", word, " is an option of ", with, "; see qdq --help");
+  return concat("there is no verb ", word, see(meant, "qdq --help"));
 }
 
 // `qdq help` is `qdq --help`, `qdq help quantize` is `qdq quantize --help`.

@@ -18,7 +18,7 @@ CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), 
     add(*this);
   add_descriptions();
   // of this alone: verbs inherit what is there when they are added
-  app.footer("qdq VERB --help lists what a verb takes.");
+  app.footer("qdq VERB --help lists the options of a verb.");
 }
 
 CLI::App* CommandLine::verb(const char* name, const char* description, std::function<void(Host&)> body,
@@ -27,14 +27,15 @@ CLI::App* CommandLine::verb(const char* name, const char* description, std::func
   verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
       ->type_name("N")
       ->check(whole_number(1, 1024));
-  verb->add_flag("-q,--quiet", host.quiet, "print only results that were asked for, warnings and errors");
-  verb->add_option("--max-memory", max_memory_,
-                   "refuse work that needs more memory: 500MB, 2GiB (what the machine has; of WebAssembly 4GiB)")
+  verb->add_flag("-q,--quiet", host.quiet, "print only requested results, warnings and errors");
+  verb->add_option(
+          "--max-memory", max_memory_,
+          "refuse work that needs more memory: 500MB, 2GiB (default: the machine's memory; 4GiB in WebAssembly)")
       ->type_name("SIZE")
       ->check([](const std::string& text) {
         return bytes_in(text) ? "" : "found " + text + ", wanted a size such as 500MB, 1.5GB or 2GiB";
       });
-  verb->add_option("--timeout", timeout, "end with an error after so many seconds (of the native program alone)")
+  verb->add_option("--timeout", timeout, "end with an error after this many seconds (native program only)")
       ->type_name("SECONDS")
       ->check([](const std::string& text) {
         constexpr double kMost = 1e9;
@@ -57,7 +58,7 @@ CLI::App* CommandLine::verb(const char* name, const char* description, std::func
 
 // The command line's own words, for a shell and for `man`.
 void CommandLine::add_descriptions() {
-  CLI::App* completion = app.add_subcommand("completion", "print what completes qdq's words in a shell");
+  CLI::App* completion = app.add_subcommand("completion", "print a shell's completion script for qdq");
   completion->add_option("SHELL", shell_, "bash, zsh or fish")->required()->check([](const std::string& name) {
     return name == "bash" || name == "zsh" || name == "fish" ? "" : "found " + name + ", wanted bash, zsh or fish";
   });

@@ -146,22 +146,21 @@ void compare(const CompareOptions& options, Host& host) {
 void add_compare(CommandLine& line) {
   const auto options = std::make_shared<CompareOptions>();
   CLI::App* verb =
-      line.verb("compare", "which operators move values, beside a float model", [&line, options](Host& host) {
+      line.verb("compare", "compare models with their float model, operator by operator", [&line, options](Host& host) {
         options->command = line.command;
         compare(*options, host);
       });
   verb->add_option("REFERENCE", options->reference, "the model to compare with (.pt2 or .onnx)")->required();
-  verb->add_option("MODEL", options->candidates, "models made of it, from any tool (.pt2 or .onnx)")->required();
+  verb->add_option("MODEL", options->candidates, "models made from it by any tool (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")
       ->required()
       ->type_name("DATA");
-  verb->add_option("--most", options->most, "rows to show of each model (20); 0: all")
+  verb->add_option("--most", options->most, "rows to show per model (20); 0: all")
       ->type_name("N")
       ->check(whole_number(0));
   verb->add_option("--report", options->report, "write an HTML file with the errors in the model's graph")
       ->type_name("FILE.html");
-  verb->add_option("--chart", options->chart, "write the errors of the layers that the table shows as a picture")
-      ->type_name("FILE.svg");
+  verb->add_option("--chart", options->chart, "draw the errors of the layers in the table")->type_name("FILE.svg");
   verb->add_flag("--json", options->json, "print JSON");
   add_data_options(*verb, options->data_options);
 }

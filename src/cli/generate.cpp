@@ -87,27 +87,27 @@ void generate(const RunOptions& options, Host& host) {
 }
 
 void add_generate_options(CLI::App& verb, RunOptions& options, const std::vector<CLI::Option*>& of_samples) {
-  CLI::Option* generate =
-      verb.add_option("--generate", options.generate, "of a decoder: print the ids of N tokens that follow a prompt")
-          ->type_name("N")
-          ->check(whole_number(1));
+  CLI::Option* generate = verb.add_option("--generate", options.generate,
+                                          "for decoders: print the ids of the N tokens that follow the prompt")
+                              ->type_name("N")
+                              ->check(whole_number(1));
   for (CLI::Option* option : of_samples) generate->excludes(option);
   verb.add_option("--prompt", options.prompt, "the prompt's token ids (1,2,3), or a file of them: text or .npy")
       ->needs(generate)
       ->type_name("IDS");
   verb.add_option("--temperature", options.sampling.temperature,
-                  "choose by chance, softmax(logits / T); 0: the most likely token (0)")
+                  "draw tokens at random from softmax(logits / T); 0: take the most likely token (0)")
       ->needs(generate)
       ->type_name("T");
-  verb.add_option("--top-k", options.sampling.top_k, "among the K most likely tokens alone (all)")
+  verb.add_option("--top-k", options.sampling.top_k, "draw among the K most likely tokens only (all)")
       ->needs(generate)
       ->type_name("K")
       ->check(whole_number(1));
-  verb.add_option("--seed", options.sampling.seed, "of --temperature: equal seeds give equal tokens (0)")
+  verb.add_option("--seed", options.sampling.seed, "the seed of --temperature (0); equal seeds give equal tokens")
       ->needs(generate)
       ->type_name("S")
       ->check(whole_number(0));
-  verb.add_option("--stop", options.stop, "end behind this token; may be repeated")->needs(generate)->type_name("ID");
+  verb.add_option("--stop", options.stop, "stop after this token; may be repeated")->needs(generate)->type_name("ID");
 }
 
 }  // namespace qdq

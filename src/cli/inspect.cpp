@@ -250,7 +250,8 @@ void inspect(const InspectOptions& options, Host& host) {
 void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = line.verb(
-      "inspect", "show what a model is made of", [options](Host& host) { inspect(*options, host); },
+      "inspect", "show a model's inputs, outputs, tensors and operators",
+      [options](Host& host) { inspect(*options, host); },
       [&line, options] {
         const bool needs_quantizer = options->explain || options->capabilities;
         if (options->model.empty() && !options->capabilities) throw CLI::RequiredError("MODEL");
@@ -265,17 +266,17 @@ void add_inspect(CommandLine& line) {
   auto* graph = verb->add_flag("--graph", options->graph, "print the graph as PyTorch does");
   verb->add_flag("--json", options->json, "print everything as JSON")->excludes(graph);
   auto* explain =
-      verb->add_flag("--explain", options->explain, "tell for every operator whether the quantizer takes it, and why")
+      verb->add_flag("--explain", options->explain, "print for every operator whether the quantizer takes it, and why")
           ->excludes(graph);
   verb->add_flag("--capabilities", options->capabilities, "list the patterns that the quantizer knows")
       ->excludes(graph)
       ->excludes(explain);
   verb->add_option("--lowered", options->lowered,
-                   "write the fused calls that run the model to FILE.json, their tensors beside it as .npz")
+                   "write the fused calls that run the model to FILE.json, and their tensors to an .npz beside it")
       ->type_name("FILE.json")
       ->excludes(graph)
       ->excludes(explain);
-  verb->add_option("--chart", options->chart, "write the histograms of its weights as a picture")
+  verb->add_option("--chart", options->chart, "draw the histograms of the model's weights")
       ->type_name("FILE.svg")
       ->excludes(graph)
       ->excludes(explain);

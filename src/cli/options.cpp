@@ -80,33 +80,32 @@ void add_data_options(CLI::App& verb, DataOptions& options) {
             options.batch_size = size;
             options.is_batch_size_wanted = true;
           },
-          "samples a batch, where the model leaves it open (16)")
+          "samples per batch, if the model leaves the batch size open (16)")
       ->type_name("N")
       ->check(whole_number(1));
   verb.add_option("--limit", options.limit,
-                  "use only N samples: the first, of images in folders as many of each folder as can be")
+                  "use only N samples: the first N; of images in folders, the same number from each folder")
       ->type_name("N")
       ->check(whole_number(1));
 }
 
 CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
   return verb
-      .add_option(
-          "--metric", metric,
-          "what outputs are worth: box-f1 or box-map beside the float model's boxes, token-f1, perplexity, or a "
-          "command that prints it, more is better: it reads {outputs}, an .npz, and, as it likes, {labels}, the file "
-          "of --labels")
+      .add_option("--metric", metric,
+                  "how outputs are judged: box-f1 or box-map (against the float model's boxes), token-f1, perplexity, "
+                  "or a command that prints a number, more is better; {outputs} in it becomes the path of an .npz, "
+                  "{labels} the file of --labels")
       ->type_name("METRIC");
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
   verb.add_option("--classes", classes,
-                  "the names of the classes, one on a line; folders of --labels folders are called so")
+                  "the names of the classes, one per line; with --labels folders, the names of the folders")
       ->type_name("FILE.txt");
   return verb
       .add_option("--labels", labels,
-                  "the samples' classes: .npy, .npz, .csv (file,label), or a word: folders, each image lies in one, or "
-                  "cls, KEY.cls beside KEY.jpg")
+                  "the samples' classes: .npy, .npz, .csv (file,label), or a word: folders (the folder of each image) "
+                  "or cls (KEY.cls beside KEY.jpg)")
       ->type_name("LABELS");
 }
 
@@ -126,8 +125,8 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
             return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
           });
   auto* runtime = verb.add_option("--for", options.runtime,
-                                  "by the profile of the runtime that is to run it: ort, ort-web, transformers.js, "
-                                  "webnn, openvino, qnn, executorch or x86 (without VNNI)")
+                                  "the runtime to quantize for: ort, ort-web, transformers.js, webnn, openvino, qnn, "
+                                  "executorch or x86 (without VNNI)")
                       ->type_name("RUNTIME");
   auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
                                 "find the ranges of activations while the model runs; needs no samples");
@@ -135,27 +134,27 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                                      "store weights as int8 and compute in float; needs no samples");
   auto* reduce_range =
       verb.add_flag("--reduce-range", options.reduce_range,
-                    "spend a bit less, for runtimes whose int8 products saturate on processors without VNNI");
+                    "use one bit less for weights, so that int8 products do not saturate on processors without VNNI");
   verb.add_flag(
           "--equalize", options.equalize,
-          "of --fx: divide inputs of layers and multiply their weights, so that channels of different size lose less")
+          "with --fx: scale the channels of inputs and weights against each other, so that small channels lose less")
       ->needs(fx);
   verb.add_option("--exclude", options.exclude,
-                  "leave this module in float, or all of a type: features.0, torch.nn.Linear; may be repeated")
+                  "leave a module or all modules of a type in float: features.0, torch.nn.Linear; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
   auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
-                                      "bits of the weights' integers (8): 2 to 8; give few --recover")
+                                      "bits of the weights' integers, 2 to 8 (8); below 8, add --recover")
                           ->check(CLI::Range(2, 8))
                           ->type_name("N");
   auto* observer =
       verb.add_option("--observer", options.observer,
-                      "how ranges of activations are found in samples: min-max, percentile (99.99 % of the values), "
-                      "entropy (least divergence), mse (least squared error); without it by PyTorch's histogram")
+                      "how to find the ranges of activations: min-max, percentile (99.99 % of the values), entropy "
+                      "(least divergence) or mse (least squared error); default: PyTorch's histogram")
           ->type_name("NAME");
   auto* group_size = verb.add_option("--group-size", options.group_size,
-                                     "a scale for each N neighbours in a row of a linear layer's weight; with --dynamic"
-                                     " activations get one for each token")
+                                     "give each N neighbours in a row of a linear layer's weight a scale of their own; "
+                                     "with --dynamic, activations get one per token")
                          ->check(CLI::Range(2, 1 << 16))
                          ->type_name("N");
   weight_bits->excludes(reduce_range);
@@ -171,20 +170,20 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
 }
 
 CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
-  return verb.add_flag("--qat", options.qat,
-                       "as qdq train prepares the model: fake quantizers, batch norms rounded with their convolutions");
+  return verb.add_flag(
+      "--qat", options.qat,
+      "prepare the model as qdq train does: with fake quantizers, and batch norms rounded with their convolutions");
 }
 
 std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
-  auto* opset =
-      verb.add_option(
-              "--onnx-opset", options.opset,
-              "the opset of an .onnx file that is written, 17 to 21 (default: the first that has all operators)")
-          ->type_name("N");
-  verb.add_flag("--onnx-data", options.external_data, "keep its tensors in a file beside it, OUT.data");
+  auto* opset = verb.add_option("--onnx-opset", options.opset,
+                                "the opset of the .onnx file, 17 to 21 (default: the first that has all operators)")
+                    ->type_name("N");
+  verb.add_flag("--onnx-data", options.external_data,
+                "write the tensors of the .onnx file to a file beside it, OUT.data");
   auto* are_signed =
       verb.add_flag("--onnx-signed-activations", options.signed_activations,
-                    "write int8 activations as int8; else as uint8, the same numbers, for ONNX Runtime on x86");
+                    "write int8 activations as int8 (default: as uint8 with the same values, for ONNX Runtime on x86)");
   return {opset, are_signed};
 }
 
@@ -194,8 +193,7 @@ void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
           [&fixed](const std::vector<std::string>& words) {
             for (const std::string& word : words) add_fixed(word, fixed);
           },
-          "make an input or an open size of an ONNX model constant, or an input's shape: --fix sr=16000 --fix "
-          "batch=1 "
+          "make an input, an open size or an input's shape of an ONNX model constant: --fix sr=16000 --fix batch=1 "
           "--fix x=1,3,224,224")
       ->type_name("NAME=VALUE")
       ->expected(1)
@@ -206,7 +204,7 @@ void add_session_options(CLI::App& verb, SessionOptions& options) {
   verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
   verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it stands, without fused steps");
   verb.add_flag("--bf16", options.bf16,
-                "what is not quantized in bfloat16, as autocast does (slow where the processor has none)");
+                "compute in bfloat16 what is not quantized, as autocast does (slow on processors without bfloat16)");
 }
 
 void add_json_flag(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "print what was done as JSON"); }

@@ -19,7 +19,7 @@ Progress::Progress(Host& host, std::string stage, int64_t total, std::string uni
     : host_(host), stage_(std::move(stage)), unit_(std::move(unit)), total_(total), began_(host.now_seconds()) {
   if (host_.is_quiet()) return;
   if (host_.error_is_terminal()) draw();
-  else host_.print_error(concat(stage_, ": ", total_, " ", unit_, "\n"));
+  else host_.print_error(concat(stage_, ": ", counted(total_, unit_), "\n"));
 }
 
 Progress::~Progress() {
@@ -47,6 +47,11 @@ void Progress::draw() {
   line.resize(std::max(shown, width_), ' ');
   width_ = shown;
   host_.print_error("\r" + line);
+}
+
+std::string counted(int64_t count, std::string_view plural) {
+  if (count == 1) plural.remove_suffix(plural.ends_with("ches") ? 2 : 1);
+  return concat(count, " ", plural);
 }
 
 std::string human_bytes(uint64_t bytes) {

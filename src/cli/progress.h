@@ -34,6 +34,8 @@ class Progress {
 
 // "1.42 MB", "873 B"; "1.4 s", "320 ms".
 std::string human_bytes(uint64_t bytes);
+// "1 batch", "2 batches": a count of things whose plural ends in s, or in ches.
+std::string counted(int64_t count, std::string_view plural);
 std::string human_seconds(double seconds);
 
 }  // namespace qdq

@@ -260,8 +260,9 @@ std::string calibration_text(const Calibration& calibration) {
                   calibration.rounded == 1 ? " layer\n" : " layers\n");
   else if (data && !calibration.needs_data) out += "  not calibrated: the recipe needs no samples\n";
   if (calibration.uses_data())
-    out += concat("  calibrated on ", data->num_samples(), " samples in ", data->num_batches(), " batches, ",
-                  human_seconds(calibration.ended - calibration.began), "\n");
+    out += concat("  calibrated on ", counted(data->num_samples(), "samples"), " in ",
+                  counted(data->num_batches(), "batches"), ", ", human_seconds(calibration.ended - calibration.began),
+                  "\n");
   return out;
 }
 
@@ -332,45 +333,46 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
 // What the written graph looks like.
 void add_graph_options(CLI::App& verb, QuantizeOptions& options) {
   verb.add_flag("--reference-representation", options.use_reference_representation,
-                "spell out the integer arithmetic in the graph");
+                "write the integer arithmetic as operators of the graph");
   verb.add_flag("--no-fold-quantize", options.no_fold_quantize,
-                "keep float weights with a quantize operator behind them");
+                "keep float weights, each followed by a quantize operator");
 }
 
 void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>& options) {
   verb.add_flag("--recover", options->recover,
-                "bring accuracy back on the samples: ranges, outputs and biases, without labels or training; where no "
-                "samples are needed, biases by what batch norms tell");
+                "recover accuracy on the samples by better ranges, outputs and biases, without labels or training; "
+                "without samples, correct biases from batch norms");
   auto* agreement = verb.add_option("--target-agreement", options->target_agreement,
-                                    "leave operators in float until so many % of the samples of --calibrate get the "
-                                    "float model's answer")
+                                    "leave operators in float until this percentage of the samples of --calibrate gets "
+                                    "the float model's answer")
                         ->type_name("PERCENT");
   verb.add_option("--target-drop", options->target_drop,
-                  "the same until top-1 on the --labels of these samples is at most so many points below float's")
+                  "the same, until top-1 on these samples (by --labels) is at most this many points below float's")
       ->excludes(agreement)
       ->type_name("POINTS");
   CLI::Option* metric = add_metric_option(verb, options->metric);
   CLI::Option* target = verb.add_option("--target-metric", options->target_metric,
-                                        "the same until --metric gives this number or a better one for these samples")
+                                        "the same, until --metric gives this number or a better one for these samples")
                             ->excludes(agreement)
                             ->excludes("--target-drop")
                             ->needs(metric)
                             ->type_name("NUMBER");
   metric->needs(target);
-  verb.add_option(
-          "--max-size", options->max_size,
-          "the most accurate file of at most so many bytes (2500000, 2.5MB, 900kB); with a --target- the smallest "
-          "that reaches it")
+  verb.add_option("--max-size", options->max_size,
+                  "write the most accurate file of at most this size (2500000, 2.5MB, 900kB); with a --target- option, "
+                  "the smallest that reaches it")
       ->transform(CLI::AsSizeValue(true))
       ->type_name("BYTES");
   verb.add_option("--max-latency", options->max_latency,
-                  "the same for a run of the first batch, in milliseconds on this machine")
+                  "the same, for the time of the first batch on this machine in milliseconds")
       ->type_name("MS");
   verb.add_option("--precisions", options->precisions,
-                  "what operators may get for these wishes: int16 activations, bf16, float (float; with --max- all)")
+                  "the precisions that operators may get for these goals: int16 (activations), bf16, float (float; "
+                  "with --max- options: all)")
       ->delimiter(',')
       ->type_name("NAMES");
-  verb.add_option("--search", options->search, "where the search for these wishes is kept, and gone on from")
+  verb.add_option("--search", options->search,
+                  "the file that keeps the search for these goals; a later run resumes from it")
       ->type_name("FILE.json");
 }
 
@@ -476,34 +478,35 @@ void add_quantize(CommandLine& line) {
       ->type_name("OUT");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
   verb->add_option("--dtypes", options->dtypes,
-                   "which files of transformers.js: fp32,fp16,q8,int8,uint8,q4,q4f16,bnb4 (all)")
+                   "the files for transformers.js to write: fp32,fp16,q8,int8,uint8,q4,q4f16,bnb4 (all)")
       ->delimiter(',')
       ->type_name("NAMES");
-  verb->add_option("--model-file-name", options->model_file_name, "what those files' names begin with (model)")
+  verb->add_option("--model-file-name", options->model_file_name, "how the names of those files begin (model)")
       ->type_name("NAME");
   runtime->excludes(add_qat_option(*verb, options->quantizer));
   add_data_options(*verb, options->data_options);
   add_graph_options(*verb, *options);
   add_recovery_options(*verb, options);
   verb->add_flag("--gptq", options->gptq,
-                 "round weights in groups (--group-size) by what the layers make of the samples");
+                 "round weights in groups (--group-size) so that layers keep their outputs on the samples");
   verb->add_flag("--time-layers", options->time_layers,
-                 "run both models on the first batch, and tell which layers int8 makes no faster on this machine");
+                 "run both models on the first batch, and list the layers that int8 makes no faster on this machine");
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
       ->type_name("NAME");
-  verb->add_option("--observers", options->observers, "write every observer: class, settings, state, what it covers")
+  verb->add_option("--observers", options->observers, "write the class, settings, state and tensors of every observer")
       ->type_name("FILE.json");
   verb->add_option("--report", options->report,
-                   "write what became of each layer, its error and what was observed, as a page")
+                   "write a page that shows each layer's result and error, and the observed ranges")
       ->type_name("FILE.html");
-  verb->add_option("--test", options->test, "samples that the report shows both models on (those of --calibrate)")
+  verb->add_option("--test", options->test,
+                   "samples for the report's comparison of both models (default: those of --calibrate)")
       ->type_name("DATA");
   add_label_options(*verb, options->labels, options->classes);
   for (CLI::Option* fixed : add_onnx_options(*verb, options->onnx)) runtime->excludes(fixed);
   add_fix_option(*verb, options->fixed);
   verb->add_flag("--allow-training-mode", options->allow_training_mode,
-                 "take a model that was exported in training mode in its inference form");
+                 "accept a model that was exported in training mode, in its inference form");
   add_json_flag(*verb, options->json);
 }
 

@@ -33,7 +33,9 @@ Json names_in(const Program& program) {
     const std::optional<std::string> path = node->meta.module_path();
     if (!path || path->empty()) continue;
     add_once(modules, *path);
-    if (!node->meta.nn_module_stack.empty()) add_once(classes, public_class(node->meta.nn_module_stack.back().type));
+    if (node->meta.nn_module_stack.empty()) continue;
+    const std::string type = public_class(node->meta.nn_module_stack.back().type);
+    if (!type.empty()) add_once(classes, type);  // ONNX files of the older exporter know paths alone
   }
   return format::json_object({{"modules", modules}, {"classes of modules", classes}, {"operators", operators}});
 }
@@ -56,13 +58,13 @@ void recipe(const RecipeOptions& options, Host& host) {
 
 void add_recipe(CommandLine& line) {
   const auto options = std::make_shared<RecipeOptions>();
-  CLI::App* verb = line.verb("recipe", "print a recipe with every field and what it says, to begin with",
+  CLI::App* verb = line.verb("recipe", "print a recipe to start from, with every field explained",
                              [options](Host& host) { recipe(*options, host); });
-  verb->add_option("MODEL", options->model, "a model (.pt2 or .onnx) whose modules and operators are listed in it");
+  verb->add_option("MODEL", options->model, "a model (.pt2 or .onnx); the recipe lists its modules and operators");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
   runtime->excludes(add_qat_option(*verb, options->quantizer));
   verb->add_flag("--schema", options->schema,
-                 "print the JSON Schema of recipes instead, by which editors complete and check them");
+                 "print the JSON Schema of recipes instead, which lets editors complete and check them");
 }
 
 }  // namespace qdq

@@ -283,7 +283,7 @@ void add_run(CommandLine& line) {
 
 void add_evaluate(CommandLine& line) {
   const auto options = std::make_shared<EvaluateOptions>();
-  CLI::App* verb = line.verb("evaluate", "how often models are right, and agree with the first",
+  CLI::App* verb = line.verb("evaluate", "measure how often models are right, and how often they agree with the first",
                              [options](Host& host) { evaluate(*options, host); });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")

@@ -61,11 +61,11 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
 
 void add_sensitivity(CommandLine& line) {
   const auto options = std::make_shared<SensitivityOptions>();
-  CLI::App* verb = line.verb("sensitivity", "which operators of a float model would cost most as integers",
+  CLI::App* verb = line.verb("sensitivity", "find the operators of a float model that lose most as integers",
                              [options](Host& host) { sensitivity(*options, host); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("--calibrate", options->data,
-                   "samples to calibrate on and to judge by: .npz, .npy, or images in a folder or a .tar")
+                   "samples to calibrate and to judge on: .npz, .npy, or images in a folder or a .tar")
       ->required()
       ->type_name("DATA");
   add_quantizer_options(*verb, options->quantizer);

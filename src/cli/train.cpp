@@ -241,32 +241,36 @@ void print_trained(const TrainOptions& options, const std::vector<double>& epoch
 
 // What training_options makes TrainingOptions of.
 void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& options) {
-  verb.add_option("--loss", options->loss, "cross_entropy (default), or mse, which wants --distill 1")
+  verb.add_option("--loss", options->loss, "cross_entropy (default), or mse, which needs --distill 1")
       ->type_name("NAME");
   verb.add_option("--optimizer", options->optimizer, "adam (default), adamw or sgd")->type_name("NAME");
-  verb.add_option("--lr", options->lr,
-                  "the learning rate at the start (by the number of batches: 1e-5 to 3e-4, of sgd three times that)")
+  verb.add_option(
+          "--lr", options->lr,
+          "the learning rate at the start (default: 1e-5 to 3e-4 by the number of batches, three times that for sgd)")
       ->type_name("R");
   verb.add_option("--schedule", options->schedule,
                   "how the learning rate changes: cosine (default; down to 0), step or constant")
       ->type_name("NAME");
-  verb.add_option("--step-epochs", options->step_epochs, "of step: after how many epochs the rate changes (1)")
+  verb.add_option("--step-epochs", options->step_epochs,
+                  "with step: the number of epochs after which the rate changes (1)")
       ->type_name("N")
       ->check(whole_number(1));
-  verb.add_option("--gamma", options->gamma, "of step: what the rate is multiplied by (0.1)")->type_name("R");
-  verb.add_option("--warmup-steps", options->warmup_steps, "the first batches, in which the rate grows evenly (0)")
+  verb.add_option("--gamma", options->gamma, "with step: the factor by which the rate changes (0.1)")->type_name("R");
+  verb.add_option("--warmup-steps", options->warmup_steps,
+                  "the number of batches in which the rate first grows, evenly (0)")
       ->type_name("N");
-  verb.add_option("--momentum", options->momentum, "of sgd (0.9)")->type_name("R");
-  verb.add_option("--weight-decay", options->weight_decay,
-                  "what of each parameter is added to its gradient, or of adamw taken from it (0)")
+  verb.add_option("--momentum", options->momentum, "the momentum of sgd (0.9)")->type_name("R");
+  verb.add_option(
+          "--weight-decay", options->weight_decay,
+          "the share of each parameter that is added to its gradient, or with adamw subtracted from the parameter (0)")
       ->type_name("R");
   verb.add_option("--distill", options->distillation,
-                  "the share of the loss that is the distance to the float model's output (0); 1: needs no labels")
+                  "the share of the distance to the float model's output in the loss (0); 1 needs no labels")
       ->type_name("SHARE");
-  verb.add_option("--temperature", options->temperature, "what both outputs are divided by for --distill (1)")
+  verb.add_option("--temperature", options->temperature, "the number that divides both outputs for --distill (1)")
       ->type_name("R");
   verb.add_flag("--lsq", options->lsq, "learn scales and zero points with the weights (LSQ)");
-  verb.add_option("--lsq-lr", options->lsq_lr, "of --lsq: by which factor of the learning rate (0.01)")->type_name("R");
+  verb.add_option("--lsq-lr", options->lsq_lr, "with --lsq: the factor of the learning rate (0.01)")->type_name("R");
 }
 
 // What belongs to a setting that was not chosen.
@@ -333,13 +337,13 @@ void train(const TrainOptions& options, Host& host) {
 void add_train(CommandLine& line) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = line.verb(
-      "train", "make an int8 model by quantization-aware training on samples with labels",
+      "train", "make an int8 model by quantization-aware training",
       [options](Host& host) {
         options->quantizer.qat = true;
         train(*options, host);
       },
       [&line, options] { check_words(*line.app.get_subcommand("train"), *options); });
-  verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx), trained already")->required();
+  verb->add_option("MODEL", options->model, "the trained float model (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples to train on: .npz, .npy, or images in a folder or a .tar")
       ->required()
       ->type_name("DATA");
@@ -347,27 +351,27 @@ void add_train(CommandLine& line) {
   verb->add_option("-o,--output", options->output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
   verb->remove_option(add_quantizer_options(*verb, options->quantizer));  // profiles have no rows for batch norms
   add_data_options(*verb, options->data_options);
-  verb->add_option("--epochs", options->epochs, "how often each sample is seen (3)")
+  verb->add_option("--epochs", options->epochs, "the number of passes over the samples (3)")
       ->type_name("N")
       ->check(whole_number(1));
-  verb->add_option(
-          "--bn-epochs", options->bn_epochs,
-          "the first epochs, in which batch norms learn the statistics of batches (1); 0: they keep the model's")
+  verb->add_option("--bn-epochs", options->bn_epochs,
+                   "the number of first epochs in which batch norms learn the statistics of batches (1); 0: they keep "
+                   "the model's")
       ->type_name("N")
       ->check(whole_number(0));
   add_optimizer_options(*verb, options);
   verb->add_option("--augment", options->augment,
-                   "changes images at random in each epoch, as {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2} says")
+                   "changes images at random in each epoch: {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2}")
       ->type_name("FILE.json");
-  verb->add_option("--checkpoint", options->checkpoint,
-                   "a file that is written after each epoch; a training that finds it goes on from there, and ends "
-                   "with the same bytes as if it had never stopped")
+  verb->add_option(
+          "--checkpoint", options->checkpoint,
+          "a file to write after each epoch; training resumes from it if it exists, and ends with the same bytes")
       ->type_name("FILE");
-  verb->add_option("--checkpoint-steps", options->checkpoint_steps, "write it after every N batches too")
+  verb->add_option("--checkpoint-steps", options->checkpoint_steps, "also write it after every N batches")
       ->type_name("N")
       ->check(whole_number(1));
   verb->add_option("--seed", options->seed,
-                   "of the order of the samples and of --augment (0); the same seed gives the same bytes")
+                   "the seed of the samples' order and of --augment (0); the same seed gives the same bytes")
       ->type_name("N");
   add_onnx_options(*verb, options->onnx);
   add_json_flag(*verb, options->json);

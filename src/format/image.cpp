@@ -26,16 +26,38 @@ int64_t most_pixels(ByteSpan bytes) {
   return static_cast<int64_t>(bytes.size()) * (jpeg ? 512 : 8 * 1032);
 }
 
-// The kind of a JPEG's frame: the low bits of its marker SOF0 to SOF15; nothing where no frame begins before the scan.
-std::optional<int> jpeg_frame(std::string_view text) {
+// The front of a JPEG: the kind of its frame (the low bits of the marker SOF0 to SOF15), and where its first scan
+// begins; each is missing where it is not found.
+struct JpegFront {
+  std::optional<int> frame;
+  std::optional<size_t> scan;
+};
+JpegFront jpeg_front(std::string_view text) {
+  JpegFront front;
   for (size_t at = 2; at + 4 <= text.size() && text[at] == '\xFF';) {
     const auto marker = static_cast<uint8_t>(text[at + 1]);
+    if (marker == 0xFF) {  // a byte of padding
+      ++at;
+      continue;
+    }
     const bool is_table = marker == 0xC4 || marker == 0xC8 || marker == 0xCC;
-    if (marker >= 0xC0 && marker <= 0xCF && !is_table) return marker & 15;
-    if (marker == 0xDA) break;
+    if (marker >= 0xC0 && marker <= 0xCF && !is_table) front.frame = marker & 15;
+    if (marker == 0xDA) {
+      front.scan = at;
+      break;
+    }
     at += 2 + static_cast<size_t>(static_cast<uint8_t>(text[at + 2]) << 8 | static_cast<uint8_t>(text[at + 3]));
   }
-  return std::nullopt;
+  return front;
+}
+
+bool is_jpeg(std::string_view text) { return text.starts_with("\xFF\xD8"); }
+
+// Whether a JPEG's scans begin and never end, which Pillow refuses, too; stb_image fills up what is missing with gray.
+bool is_cut_off_jpeg(std::string_view text) {
+  if (!is_jpeg(text)) return false;
+  const std::optional<size_t> scan = jpeg_front(text).scan;
+  return scan && text.find("\xFF\xD9", *scan) == std::string_view::npos;
 }
 
 // Why bytes that stb_image refuses are no image, as far as the bytes tell: its own word for it is shared by all threads
@@ -56,15 +78,15 @@ std::string fault_of(ByteSpan bytes) {
   for (const Other& other : kOthers)
     if (has(other.signature, other.at)) return concat("it is a ", other.name, "; convert it to PNG or JPEG");
   bool cut_off = false;
-  if (has("\xFF\xD8")) {
-    const int frame = jpeg_frame(text).value_or(0);
+  if (is_jpeg(text)) {
+    const int frame = jpeg_front(text).frame.value_or(0);
     if (frame > 2)
       return concat("it is a ",
                     frame == 3  ? "lossless"
                     : frame > 7 ? "arithmetically coded"
                                 : "hierarchical",
                     " JPEG; convert it to PNG");
-    cut_off = text.rfind("\xFF\xD9") == std::string_view::npos;
+    cut_off = text.rfind("\xFF\xD9") == std::string_view::npos || is_cut_off_jpeg(text);
   } else if (has("\x89PNG\r\n\x1A\n")) {
     cut_off = text.rfind("IEND") == std::string_view::npos;
   } else if (has("BM")) {
@@ -72,7 +94,7 @@ std::string fault_of(ByteSpan bytes) {
       return "it is a compressed BMP; convert it to PNG";
     cut_off = bytes.size() < 6 || ByteReader(bytes.subspan(2), "").number<uint32_t>() > bytes.size();
   } else {
-    return "it begins like none of them";
+    return "its first bytes are those of another kind of file";
   }
   return cut_off ? "its end is missing, so it was probably cut off" : "its data is damaged, or of a rare kind";
 }
@@ -326,7 +348,7 @@ Tensor decode_image(ByteSpan bytes, const std::string& what) {
             " are read");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
-  check(" cannot be decoded", pixels != nullptr);
+  check(" cannot be decoded", pixels != nullptr && !is_cut_off_jpeg(text_of(bytes)));
   const size_t count = size_t{3} * static_cast<size_t>(W) * static_cast<size_t>(H);
   return Tensor::of<uint8_t>({H, W, 3}, std::span<const uint8_t>(pixels.get(), count));
 }

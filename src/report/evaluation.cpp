@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 
 #include "format/json.h"
@@ -72,15 +73,29 @@ bool is_classification(const Tensor& output) {
 
 std::vector<std::string> doubts_about(const Answers& answers, std::span<const int64_t> labels,
                                       std::optional<int64_t> classes) {
-  constexpr size_t kEnough = 16;
+  constexpr int64_t kManyClasses = 100;
+  constexpr size_t kEnough = 16, kEnoughForNone = 8;
   const std::vector<Answer>& all = answers.all();
-  if (all.size() < kEnough || classes.value_or(2) < 2) return {};
+  if (classes.value_or(2) < 2) return {};
   const std::string remedy = "; is the preprocessing the one that the model was trained with?";
+  if (all.size() < kEnough) {
+    if (all.size() < kEnoughForNone || labels.empty() || answers.top(1, labels) > 0) return {};
+    return {concat("is right about none of the ", all.size(), " samples", remedy)};
+  }
   const auto is_first = [&](const Answer& answer) { return answer.top[0].label == all[0].top[0].label; };
   const bool has_others =
       labels.empty() || std::any_of(labels.begin(), labels.end(), [&](int64_t label) { return label != labels[0]; });
   if (has_others && std::all_of(all.begin(), all.end(), is_first))
     return {concat("gives all ", all.size(), " samples the class ", all[0].top[0].label, remedy)};
+  if (labels.empty() && classes.value_or(0) >= kManyClasses) {
+    std::map<int64_t, size_t> counts;
+    for (const Answer& answer : all) ++counts[answer.top[0].label];
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (3 * most->second > 2 * all.size())
+      return {concat("gives ", most->second, " of ", all.size(), " samples the same of its ", *classes,
+                     " classes, class ", most->first, remedy)};
+  }
   if (labels.empty() || !classes) return {};
   // Two standard deviations above chance are no accident.
   const double top1 = answers.top(1, labels), chance = 100.0 / static_cast<double>(*classes);

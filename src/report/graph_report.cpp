@@ -165,6 +165,8 @@ Json program_report(const Program& program) {
   out["outputs"] = Json::array();
   program.graph->output_node()->arg(0).for_each_node(
       [&](const Node* node) { out["outputs"].push_back(value_json(*node)); });
+  if (program.output_names.size() == out["outputs"].size())  // those of an ONNX file
+    for (size_t i = 0; i < program.output_names.size(); ++i) out["outputs"][i]["called"] = program.output_names[i];
   out["attributes"] = Json::array();
   for (const Attribute& attribute : program.attributes)
     out["attributes"].push_back(json_object({{"name", attribute.name},

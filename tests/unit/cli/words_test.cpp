@@ -3,6 +3,7 @@
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "report/evaluation.h"
 #include "unit/cli/cli_fixture.h"
 
 namespace qdq {
@@ -38,6 +39,13 @@ TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
     EXPECT_TRUE(says(concat("did you mean ", meant, "?"))) << host.err;
     EXPECT_EQ(std::count(host.err.begin(), host.err.end(), '\n'), 1) << host.err;
   }
+  // Verbs have other words for their samples, and some words are options of a verb.
+  EXPECT_EQ(run({"sensitivity", "model.pt2", "--data", "data.npz"}), 2);
+  EXPECT_TRUE(says("qdq sensitivity has no option --data; did you mean --calibrate? See qdq sensitivity --help"))
+      << host.err;
+  EXPECT_EQ(run({"explain", "model.pt2"}), 2);
+  EXPECT_TRUE(says("there is no verb explain; --explain is an option of benchmark, inspect; see qdq --help"))
+      << host.err;
   EXPECT_EQ(run(quantize({"--zzzzzzzzzzzz"})), 2);
   EXPECT_TRUE(says("qdq quantize has no option --zzzzzzzzzzzz; see qdq quantize --help")) << host.err;
 }
@@ -403,6 +411,32 @@ TEST_F(WordsTest, DoubtsAFloatModelThatGivesOneClassOrIsNearChance) {
   EXPECT_TRUE(says("is right about 0.0 % of the samples, where chance is right about 33.3 %")) << host.err;
   ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "noise.npz", "--labels", "right.csv"}), 0) << host.err;
   EXPECT_FALSE(says("warning")) << host.err;
+  // Few samples are enough if not one of them is right; of fewer still nothing can be said.
+  for (const auto& [limit, doubts] : {std::pair("15", true), std::pair("8", true), std::pair("7", false)}) {
+    host.err.clear();
+    ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "noise.npz", "--labels", "wrong.csv", "--limit", limit}), 0)
+        << host.err;
+    EXPECT_EQ(says(concat("model.pt2 is right about none of the ", limit, " samples; is the preprocessing")), doubts)
+        << host.err;
+  }
+}
+
+TEST(Doubts, ManySamplesOfOneClassAmongManyAreDoubtedWithoutLabels) {
+  const auto doubts = [](int64_t classes, int64_t same, std::span<const int64_t> labels = {}) {
+    const Tensor scores = Tensor::empty({20, classes}, DType::kF32);
+    for (int64_t i = 0; i < 20; ++i) scores.span<float>()[static_cast<size_t>(i * classes + (i < same ? 7 : i))] = 1;
+    Answers answers;
+    answers.add({scores}, "m");
+    return doubts_about(answers, labels, classes);
+  };
+  const std::vector<std::string> found = doubts(100, 14);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].starts_with("gives 14 of 20 samples the same of its 100 classes, class 7; is the preproc"))
+      << found[0];
+  EXPECT_TRUE(doubts(100, 13).empty());
+  EXPECT_TRUE(doubts(99, 14).empty());
+  // Labels say more: these samples are of that class.
+  EXPECT_TRUE(doubts(100, 14, std::vector<int64_t>(20, 7)).empty());
 }
 
 TEST_F(WordsTest, DoubtsSamplesThatAreZero) {

@@ -95,7 +95,7 @@ TEST(Image, BadImagesAreRefused) {
   };
   const std::string none = "cat.jpg is not a JPEG, PNG or BMP image that can be read: ";
   refuse({}, none + "it is empty");
-  refuse(Bytes(100, std::byte{7}), none + "it begins like none of them");
+  refuse(Bytes(100, std::byte{7}), none + "its first bytes are those of another kind of file");
   for (const auto& [beginning, name] : std::initializer_list<std::pair<std::string, std::string>>{
            {"GIF89a.......", "GIF"},
            {"RIFF....WEBPVP8 ", "WebP"},
@@ -105,6 +105,10 @@ TEST(Image, BadImagesAreRefused) {
   Bytes jpeg = golden_file("gradient.jpg");
   jpeg.resize(12);
   refuse(jpeg, none + "its end is missing");
+  // The header and half of the scan are there: the rest of the pixels is not made up.
+  jpeg = golden_file("gradient.jpg");
+  jpeg.resize(jpeg.size() - 20);
+  refuse(jpeg, "cat.jpg cannot be decoded: its end is missing, so it was probably cut off");
   // Lossless: the marker of the frame is another.
   jpeg = golden_file("gradient.jpg");
   for (size_t i = 0; i + 1 < jpeg.size(); ++i)
