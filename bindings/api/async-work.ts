@@ -5,6 +5,7 @@ import type { Decoder, GenerateOptions } from "./decoder.js";
 import { lowerDecoder } from "./decoder.js";
 import { QdqError } from "./error.js";
 import { loadPt2, saveOnnx, savePt2 } from "./file.js";
+import type { ValueInfo } from "./graph.js";
 import { configure } from "./module.js";
 import type { Prepared } from "./pt2e.js";
 import { convertPt2e, preparePt2e } from "./pt2e.js";
@@ -26,7 +27,7 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     const { inputs, outputs } = program.info();
     session = lower(program, options);
     program.dispose();
-    const names = (values: readonly { name: string }[]): string[] => values.map(({ name }) => name);
+    const names = (values: readonly ValueInfo[]): string[] => values.map(({ name, called }) => called ?? name);
     return { inputs: names(inputs), outputs: names(outputs) };
   },
   run: (inputs: readonly Tensor[]) => session!.run(inputs),

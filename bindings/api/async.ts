@@ -129,7 +129,7 @@ class Remote {
 export class AsyncSession {
   /** The names of the inputs in their order. */
   readonly inputNames: readonly string[];
-  /** The names of the outputs in their order. */
+  /** The names of the outputs in their order: of an ONNX model those in the file. */
   readonly outputNames: readonly string[];
   readonly #remote: Remote;
 

@@ -57,6 +57,8 @@ export interface GraphSnapshot {
 export interface ValueInfo {
   /** The name of its node. */
   name: string;
+  /** Of an output of an ONNX model: its name in the file. */
+  called?: string;
   /** Its dtype; missing where it is no tensor. */
   dtype?: DType;
   /** Its sizes, a symbolic one as text ("s0"); missing where it is no tensor. */

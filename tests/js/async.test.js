@@ -32,6 +32,14 @@ test("a session gives the outputs of lower(), by name and in order", async () =>
   await expect(session.run([image])).rejects.toMatchObject({ code: "Cancelled" });
 });
 
+test("an ONNX model's outputs have the names that the file gives them", async () => {
+  const session = await door.openSession(qdq.saveOnnx(program));
+  expect(session.outputNames).toEqual(["output_0"]);
+  const { output_0: scores } = await session.run([batches[0][0]]);
+  expect(scores.shape).toEqual([16, 16]);
+  session.dispose();
+});
+
 test("a Blob goes to the worker as it is, and the worker takes no more memory than it may", async () => {
   const session = await door.openSession(new Blob([model()]), { maxMemory: 1e9 });
   expect(session.inputNames).toEqual(["x"]);
