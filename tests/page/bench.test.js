@@ -129,12 +129,12 @@ test("the address carries tab, search and recipe; back, forward and undo go thro
   await page.click("#undo");
   await isChosen("float");
   await page.keyboard.press("Control+z");
-  await isChosen("as the recipe says");
+  await isChosen("by the recipe");
   expect(await page.isDisabled("#undo")).toBe(true);
   await page.click("#redo");
   await isChosen("float");
   await page.goBack();
-  await isChosen("as the recipe says");
+  await isChosen("by the recipe");
   await page.goForward();
   await isChosen("float");
   await page.fill("#layer-filter", "head");
@@ -184,7 +184,7 @@ test("results stand side by side: named, shown, compared, deleted; a reload asks
     expect.stringContaining('["separable2.0",null]'),
     expect.stringContaining("]"),
   ]);
-  expect(await page.getByLabel("layers that moved").locator("tbody tr").count()).toBeGreaterThan(5);
+  expect(await page.getByLabel("layers whose error changed").locator("tbody tr").count()).toBeGreaterThan(5);
 
   await openTab(page, "pareto");
   // Three results and the float model.

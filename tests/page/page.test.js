@@ -107,7 +107,9 @@ test("recovers accuracy to the bytes of the command line, and says what it broug
   await takeExample(page);
   await page.getByLabel("Recover accuracy").check();
   await quantize(page);
-  expect(await text(page, "#progress-text")).toMatch(/Signal to noise of the outputs: \d.* dB, recovered \d.* dB \(/);
+  expect(await text(page, "#progress-text")).toMatch(
+    /Recovery raised the signal-to-noise ratio of the outputs from \d.* dB to \d.* dB \(/,
+  );
   const file = path.join(scratch, "cli.recovered.pt2");
   quantizeExample(file, "--recover");
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
@@ -158,7 +160,7 @@ test("writes a report that stands alone, as the command line does", async () => 
     ).toBe(true);
     expect(await page.locator("h1").textContent()).toBe("Quantization of model.pt2");
     expect(await page.locator("figure svg").count()).toBeGreaterThan(20);
-    // The graph is that of the page: it opens, has the colours of the errors, and tells what is known of an operator.
+    // The graph is that of the page: it opens, has the colours of the errors, and shows an operator's details.
     expect(await page.locator(".box.bad, .box.middling").count()).toBeGreaterThan(0);
     await page.getByLabel("open all modules").click();
     expect(await page.locator(".box").count()).toBe(58);
@@ -168,7 +170,7 @@ test("writes a report that stands alone, as the command line does", async () => 
     await page.fill("#graph-search", "conv2d_8");
     const facts = await text(page, "#node-details");
     expect(facts).toMatch(/Its value after conversionint8 \[-128, 127\], scale [\d.e-]+, zero point -?\d+/);
-    expect(facts).toMatch(/as it reads itint8 \[-127, 127\], 72 scales, [\d.e-]+ to [\d.e-]+, zero point 0/);
+    expect(facts).toMatch(/as its inputint8 \[-127, 127\], 72 scales, [\d.e-]+ to [\d.e-]+, zero point 0/);
     expect(facts).toContain("shared with ");
     await page.setViewportSize({ width: 390, height: 844 });
     expect(await page.evaluate(() => document.scrollingElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0);
@@ -217,7 +219,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
 
   await openTab(page, "layers");
-  await page.getByLabel("setting of stem.conv.0").first().selectOption("as the recipe says");
+  await page.getByLabel("setting of stem.conv.0").first().selectOption("by the recipe");
   expect(await page.locator("#recipe-diff .removed").count()).toBeGreaterThan(0);
   await page.selectOption("#diff-against", "the default recipe");
   expect(await page.locator("#recipe-diff .removed, #recipe-diff .added").count()).toBe(0);
@@ -229,7 +231,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   expect(JSON.parse(await page.inputValue("#recipe-json")).module_type).toEqual([
     ["torch.nn.modules.linear.Linear", null],
   ]);
-  await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("as the recipe says");
+  await page.getByLabel("setting of torch.nn.modules.linear.Linear").selectOption("by the recipe");
 
   // The same settings at the graph, for a layer and for all of a module.
   await openTab(page, "graph");
@@ -256,7 +258,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   await page.selectOption("#quantizer", "X86InductorQuantizer");
   await page.waitForFunction(() => document.querySelector("#recipe-json").value.includes("X86"));
   await quantize(page);
-  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(2);
+  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(2);
   expect(problems).toEqual([]);
 });
 
@@ -464,8 +466,10 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
 
   for (const stage of ["Comparing layers", "Running both models"]) {
     await cancelAt(page, "progress", `^${stage}`);
-    await page.click("#start");
-    await told("progress-text", "Cancelled. The int8 model is there");
+    await page.press("#start", "Enter");
+    await told("progress-text", "Cancelled. The int8 model is ready");
+    // The button was disabled; the focus stayed beside it.
+    expect(await page.evaluate(() => document.activeElement.className)).toBe("work");
     expect((await downloaded(page, "#save-model")).bytes.equals(bytes)).toBe(true);
     expect(await page.locator("#top1").count()).toBe(0);
     // The model is measured without being quantized again, and what was measured already is not.
@@ -475,13 +479,13 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
     expect(await page.isHidden("#measure")).toBe(true);
   }
   await page.getByLabel("Save: Result 1", { exact: true }).click();
-  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
+  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(3);
 
   // What came of a calibration that is cancelled is the earlier result, which other data can still be measured on.
   const top1 = await text(page, "#top1");
   await cancelAt(page, "progress", "^Calibrating");
   await page.click("#start");
-  await told("progress-text", "Cancelled. The earlier result is there still");
+  await told("progress-text", "Cancelled. The earlier result is kept");
   expect(await text(page, "#top1")).toBe(top1);
   await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv")]);
   await page.waitForSelector("#measure:not([hidden])");
@@ -489,7 +493,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   await page.click("#measure");
   await told("progress-text", "Done: the result is measured");
   expect(await text(page, "#result")).toContain("on 16 labelled samples");
-  expect(await page.getByRole("button", { name: "Take this recipe" }).count()).toBe(3);
+  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(3);
   expect(problems).toEqual([]);
 });
 

@@ -73,10 +73,10 @@ test("the page has threads if its server isolates it, and writes the same bytes 
       expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
       expect(modules).toEqual(wanted);
       const words = wanted[0].includes("threads")
-        ? `Computes with ${Math.min(4, cores)} threads.`
+        ? `Uses ${Math.min(4, cores)} threads.`
         : cores > 1
-          ? /^Computes with one thread: .* whose server sends the headers Cross-Origin-Opener-Policy: same-origin/
-          : /^Computes with one thread: /;
+          ? /^Uses one thread: .* whose server sends the headers Cross-Origin-Opener-Policy: same-origin/
+          : /^Uses one thread: /;
       expect(await page.textContent("#equipment")).toEqual(
         words instanceof RegExp ? expect.stringMatching(words) : words,
       );

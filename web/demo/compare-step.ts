@@ -11,11 +11,11 @@ const most = 50; // layers that are listed
 
 const figures: readonly (readonly [string, (run: Run) => string])[] = [
   ["Size", ({ quantized }) => formatBytes(quantized.file.size)],
-  ["Layers on int8", ({ quantized: { report } }) => `${report.layers.quantized} of ${report.layers.total}`],
+  ["Layers in int8", ({ quantized: { report } }) => `${report.layers.quantized} of ${report.layers.total}`],
   ["Top-1", ({ evaluation }) => evaluation?.accuracy?.top1?.[1].toFixed(2).concat(" %") ?? "–"],
   ["Same answer as float", ({ evaluation }) => evaluation?.accuracy?.agreement.toFixed(2).concat(" %") ?? "–"],
   ["SQNR of the output", decibelsText],
-  ["Time for a sample", ({ evaluation }) => (evaluation ? `${evaluation.speed.int8.toFixed(2)} ms` : "–")],
+  ["Time per sample", ({ evaluation }) => (evaluation ? `${evaluation.speed.int8.toFixed(2)} ms` : "–")],
   ["Calibrated on", ({ quantized }) => (quantized.samples > 0 ? `${quantized.samples} samples` : "no samples")],
 ];
 
@@ -33,7 +33,7 @@ function movedLayers(a: Run, b: Run, choose: (node: string) => void): HTMLElemen
     {},
     h("h3", {}, "Layers whose error changed most"),
     scrollTable(
-      "layers that moved",
+      "layers whose error changed",
       ["Operator", "SQNR before", "SQNR now", "Change"],
       moved.slice(0, most).map(({ error, from, to }) =>
         row(
@@ -76,7 +76,7 @@ export function compareStep(store: Store, choose: (node: string) => void): void 
     const [a, b] = [first, second].map((select) => runs.find(({ id }) => String(id) === select.value));
     pick.hidden = runs.length < 2;
     if (!a || !b || runs.length < 2) {
-      body.replaceChildren(h("p", {}, "Quantize twice, with two recipes: both results stand side by side here."));
+      body.replaceChildren(h("p", {}, "Quantize again with another recipe to see both results side by side."));
       return;
     }
     body.replaceChildren(
@@ -85,7 +85,7 @@ export function compareStep(store: Store, choose: (node: string) => void): void 
         ["Figure", nameOf(a), nameOf(b)],
         figures.map(([name, of]) => row(name, { class: "n", content: of(a) }, { class: "n", content: of(b) })),
       ),
-      h("h3", {}, "What differs in the recipes"),
+      h("h3", {}, "Differences between the recipes"),
       h("pre", { class: "diff", tabindex: "0" }, ...diffView(a.recipe, b.recipe)),
       movedLayers(a, b, choose),
     );

@@ -53,7 +53,7 @@ export function dataStep(store: Store): DataStep {
     onchange: () => void again(),
   });
   const limit = h("input", { type: "number", id: "limit", min: "0", value: "0", onchange: () => void again() });
-  const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "what the model sees of an image" });
+  const canvas = h("canvas", { width: 1, height: 1, role: "img", "aria-label": "an image as the model sees it" });
   const caption = h("p", { "aria-live": "polite" });
   const text = h("textarea", {
     id: "preprocess",
@@ -66,7 +66,11 @@ export function dataStep(store: Store): DataStep {
     "details",
     { class: "preprocess", hidden: true },
     h("summary", {}, "How images become inputs"),
-    h("p", { class: "guessed" }, "Use what the model was trained with; another preprocessing makes it guess."),
+    h(
+      "p",
+      { class: "guessed" },
+      "Use the preprocessing that the model was trained with. With any other, its answers are wrong.",
+    ),
     h(
       "div",
       { class: "columns" },
@@ -82,7 +86,7 @@ export function dataStep(store: Store): DataStep {
     h(
       "p",
       {},
-      "Calibration runs the float model on samples like those it will meet, and watches the range of every value. " +
+      "Calibration runs the float model on typical samples and records the range of every value. " +
         "A hundred are plenty.",
     ),
     h(
@@ -91,7 +95,7 @@ export function dataStep(store: Store): DataStep {
       dropZone(
         "calibration-files",
         "Drop calibration data",
-        "a folder of images (one folder a class gives labels), or an .npz or .npy; " +
+        "a folder of images (one folder per class gives labels), or an .npz or .npy; " +
           "with labels.csv, classes.txt, preprocess.json, tokenizer.json if you have them",
         ".png,.jpg,.jpeg,.bmp,.npz,.npy,.csv,.json,.txt",
         (files) => void take("calibration", files),
@@ -329,7 +333,7 @@ export function dataStep(store: Store): DataStep {
     previewed = Math.min(index, list.length - 1);
     try {
       const { width, height, pixels } = await engine.call("preview", [calibration.choice, previewed]);
-      caption.textContent = `What the model sees of ${list[previewed]?.name}.`;
+      caption.textContent = `${list[previewed]?.name} as the model sees it.`;
       canvas.width = width;
       canvas.height = height;
       canvas.getContext("2d")!.putImageData(new ImageData(pixels, width, height), 0, 0);

@@ -21,8 +21,8 @@ export function graphStep(store: Store): (node: string) => void {
     h(
       "p",
       {},
-      "A box is an operator, or a module that is closed; a double click, Enter or its button opens a module. " +
-        "Colours show what an operator becomes, and after quantizing how much its value moves.",
+      "Each box is an operator or a closed module. Double-click a module, press Enter or use its button to open it. " +
+        "Colours show what an operator becomes and, after quantizing, how large its error is.",
     ),
     graph.element,
   );

@@ -43,7 +43,7 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
   const found = h("span", { class: "where", role: "status" });
   const counts = h("p", { id: "explained" });
   const weights = new Map<string, { bytes: number; shape: string }>();
-  const heads = ["Operator", "Becomes", "Setting", "SQNR", "As a bar", "Own noise", "Weights", "Because"];
+  const heads = ["Operator", "Becomes", "Setting", "SQNR", "Bar", "Own noise", "Weights", "Because"];
   const table = virtualTable<Line>("layers", heads, ({ operator, error }) => {
     const weight = weights.get(operator.module);
     const line = row(
@@ -70,8 +70,8 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
     h(
       "p",
       {},
-      "SQNR is the ratio of signal to quantization noise of an operator's value: 20 dB is an error of a tenth, 40 dB " +
-        "of a hundredth. Own noise is what the operator itself adds to the float model's values.",
+      "SQNR is the ratio of signal to quantization noise of an operator's value: 20 dB is an error of 10 %, 40 dB " +
+        "of 1 %. Own noise is what the operator itself adds to the float model's values.",
     ),
   );
 
@@ -102,9 +102,9 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
       const operators = state.explanation?.operators ?? [];
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
       counts.textContent =
-        `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} on int8` +
+        `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} in int8` +
         `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
-        `${count("float")} ${count("float") === 1 ? "stays" : "stay"} float.` +
+        `${count("float")} in float.` +
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     const isNews = ["explanation", "runs", "shown", "find", "tab"] as const;

@@ -13,11 +13,7 @@ export function observersStep(store: Store): (observers: readonly ObserverSummar
   const histograms = h(
     "div",
     { id: "histograms", hidden: true },
-    h(
-      "p",
-      {},
-      "Dashed lines mark the ends of what the integers reach; values beyond them are clipped. Heights are logarithmic.",
-    ),
+    h("p", {}, "Dashed lines mark the range of the integers; values beyond it are clipped. Heights are logarithmic."),
     gallery.element,
   );
   byId("observers").append(h("h2", {}, "Observers"), nothing, histograms);

@@ -55,7 +55,7 @@ function reachedView(run: Run | undefined): HTMLElement | "" {
   return h(
     "div",
     { id: "trials" },
-    h("h3", {}, `What operators in float bring (${nameOf(run)}, wanted ${wanted} ${unit})`),
+    h("h3", {}, `Gain from operators in float (${nameOf(run)}, wanted ${wanted} ${unit})`),
     trialsView(reached.trials, unit),
     reached.operators.length > 0
       ? h("p", {}, `In float now: ${reached.operators.map(({ module, node }) => module || node).join(", ")}.`)

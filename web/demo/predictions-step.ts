@@ -43,7 +43,7 @@ export function predictionsStep(store: Store): void {
     "div",
     { class: "controls" },
     h("label", {}, "Draw the outputs as ", drawing),
-    h("label", {}, "Boxes from this score on (%) ", threshold),
+    h("label", {}, "Minimum box score (%) ", threshold),
   );
 
   // A picture of the sample: its file, or what its numbers look like.
@@ -59,11 +59,7 @@ export function predictionsStep(store: Store): void {
 
   function classified(run: Run, { predictions = [], classes }: Evaluation): void {
     body.replaceChildren(
-      h(
-        "p",
-        {},
-        "The worst first: samples that int8 answers otherwise than float (framed), then those whose scores moved most.",
-      ),
+      h("p", {}, "Worst first: samples with different answers (framed), then those whose scores changed most."),
       predictionCards(
         predictions.map((sample) => pictured(run, sample)),
         classes.length > 0 ? classes : store.state.classes,

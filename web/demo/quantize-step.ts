@@ -29,14 +29,14 @@ const pt2Targets = ["executorch"];
 
 // With what the page computes, and why it has one thread where it has one.
 function equipmentText({ threads, isolated }: Equipment): string {
-  if (threads > 1) return `Computes with ${threads} threads.`;
+  if (threads > 1) return `Uses ${threads} threads.`;
   const why = !isolated
     ? "a browser gives more to pages that are cross-origin isolated, whose server sends the headers " +
       "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp"
     : navigator.hardwareConcurrency > 1
       ? "the browser could not start workers for more"
       : "this machine has one processor";
-  return `Computes with one thread: ${why}.`;
+  return `Uses one thread: ${why}.`;
 }
 
 // What the remedies brought together, and which of them helped.
@@ -47,8 +47,9 @@ function recoveredText(remedies: Quantized["remedies"]): string {
   const from = remedies[0]!.before;
   const to = remedies.at(-1)!.after;
   return kept.length === 0
-    ? ` Nothing brought the outputs nearer to float than ${decibels(from)}.`
-    : ` Signal to noise of the outputs: ${decibels(from)}, recovered ${decibels(to)} (${kept.join(", ")}).`;
+    ? ` No remedy raised the signal-to-noise ratio of the outputs above ${decibels(from)}.`
+    : ` Recovery raised the signal-to-noise ratio of the outputs from ${decibels(from)} to ${decibels(to)} ` +
+        `(${kept.join(", ")}).`;
 }
 
 // What leaving operators in float brought.
@@ -91,7 +92,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     step: "1",
     placeholder: "off",
     title:
-      "Quantization-aware training: the weights learn to live with the rounding, from labels, or without them from " +
+      "Quantization-aware training: the weights adapt to the rounding, from labels or, without them, from " +
       "the float model's answers",
     oninput: () => {
       // What training ends with is not recovered any more.
@@ -105,7 +106,9 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     max: "200",
     step: "0.1",
     placeholder: "off",
-    title: "Operators stay float, as few as needed; percent of equal answers, or dB where the model does not classify",
+    title:
+      "Leaves as few operators in float as this score needs: percent of equal answers, or dB for models that do not " +
+      "classify",
   });
   const verdict = h("a", { id: "dock-verdict", href: "#tab=result", hidden: true });
   verdict.addEventListener("click", (event) => {
@@ -123,8 +126,8 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       { id: "after-calibration", open: true },
       h("summary", {}, "After the calibration"),
       h("div", { class: "controls" }, recoversLabel),
-      h("label", { class: "choice" }, "Keep at least this score (%, dB) ", wanted),
-      h("label", { class: "choice" }, "Train for so many epochs ", epochs),
+      h("label", { class: "choice" }, "Minimum score (%, dB) ", wanted),
+      h("label", { class: "choice" }, "Training epochs ", epochs),
     ),
   );
   byId("quantize").append(h("div", { class: "controls" }, start, again, verdict), line.element, problem, equipment);
@@ -164,7 +167,10 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     const { engine } = store.state;
     if (!engine) return;
     fail("");
+    // A button that is disabled loses the focus; Tab goes on to Cancel from here.
+    const hasFocus = document.activeElement === start || document.activeElement === again;
     store.update({ busy: true });
+    if (hasFocus) line.element.focus({ preventScroll: true });
     const before = store.state.runs.length;
     try {
       const last = await line.run(begin, (how) => job(engine, how));
@@ -173,10 +179,9 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
         line.tell(last);
         byId("status").textContent = last;
       } else if (isUnmeasured(store.state)) {
-        const there =
-          store.state.runs.length > before ? "The int8 model is there" : "The earlier result is there still";
-        line.tell(`Cancelled. ${there}; Measure finds out the rest, without quantizing again.`);
-      } else if (store.state.runs.length > 0) line.tell("Cancelled. The earlier result is there still.");
+        const there = store.state.runs.length > before ? "The int8 model is ready" : "The earlier result is kept";
+        line.tell(`Cancelled. ${there}; Measure completes it without quantizing again.`);
+      } else if (store.state.runs.length > 0) line.tell("Cancelled. The earlier result is kept.");
     } catch (error) {
       if (engine === store.state.engine) fail((error as Error).message);
     } finally {
@@ -262,7 +267,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     const ready = !canQuantize(state)
       ? "Drop calibration data first."
       : explanation?.needsData === false
-        ? "This recipe finds the ranges of activations as the model runs; it needs no calibration data."
+        ? "This recipe finds the ranges of activations while the model runs and needs no calibration data."
         : "";
     if (ready !== told || changed.has("calibration")) line.tell((told = ready));
   });

@@ -23,19 +23,19 @@ const runtimes: Record<RuntimeName, string> = {
 
 const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<string, string> }> = {
   XNNPACKQuantizer: {
-    title: "XNNPACK: signed activations, for phones and CPUs",
+    title: "XNNPACK (phones and CPUs)",
     fresh: { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } },
     fields: {
-      is_per_channel: "A scale for each channel of a weight",
-      is_dynamic: "Ranges of activations at run time (linear layers)",
+      is_per_channel: "One scale per weight channel",
+      is_dynamic: "Activation ranges at run time (linear layers)",
     },
   },
   X86InductorQuantizer: {
-    title: "X86 Inductor: unsigned activations, for servers",
+    title: "X86 Inductor (servers)",
     fresh: { quantizer: "X86InductorQuantizer", global: {} },
     fields: {
       reduce_range: "Seven bits, for processors without VNNI",
-      is_dynamic: "Ranges of activations at run time (linear layers)",
+      is_dynamic: "Activation ranges at run time (linear layers)",
     },
   },
 };
@@ -110,7 +110,7 @@ export function recipeStep(store: Store): void {
         load,
         h("label", { for: "recipe-file", class: "button" }, "Load"),
       ),
-      h("label", {}, "Changes against ", against),
+      h("label", {}, "Compare with ", against),
       diff,
     ),
   );

@@ -57,7 +57,7 @@ const choices: Record<string, readonly Choice[]> = {
     { label: "int8 per tensor", setting: {} },
     { label: "int8 dynamic (linear)", setting: { is_per_channel: true, is_dynamic: true } },
     { label: "int8, 4-bit weights", setting: { is_per_channel: true, weight_qmin: -8, weight_qmax: 7 } },
-    { label: "weights alone, int8", setting: weightsAlone(-127, 127) },
+    { label: "int8, weights only", setting: weightsAlone(-127, 127) },
   ],
 };
 
@@ -65,7 +65,7 @@ const choices: Record<string, readonly Choice[]> = {
 // such settings.
 export function choicesFor({ quantizer }: Recipe): readonly Choice[] {
   const own = choices[quantizer];
-  return own ? [{ label: "as the recipe says", setting: undefined }, { label: "float", setting: null }, ...own] : [];
+  return own ? [{ label: "by the recipe", setting: undefined }, { label: "float", setting: null }, ...own] : [];
 }
 
 // A recipe or a preprocessing as JSON with one line for each layer, so that a diff shows a layer as a line.

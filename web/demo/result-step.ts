@@ -143,7 +143,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       saveButtons(run),
       runsTable(store, savePt2),
       run.quantized.remedies?.length
-        ? h("div", { id: "remedies" }, h("h3", {}, "Accuracy that came back"), remedyTable(run.quantized.remedies))
+        ? h("div", { id: "remedies" }, h("h3", {}, "Recovered accuracy"), remedyTable(run.quantized.remedies))
         : "",
       leftInFloat(run.quantized.report.left) || "",
       errors

@@ -65,7 +65,7 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
         "span",
         { class: "controls" },
         run.id === shown?.id ? h("b", {}, "Shown") : button("Show", run, () => store.update({ shown: id })),
-        button("Take this recipe", run, () => store.update({ recipe, target: run.target })),
+        button("Use this recipe", run, () => store.update({ recipe, target: run.target })),
         button("Save", run, () => save(run)),
         button("Delete", run, () => remove(run)),
       ),
@@ -80,10 +80,10 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
     "Size",
     "Layers",
     "Top-1",
-    "As float",
+    "Agreement",
     "SQNR",
-    "Time a sample",
-    "What to do",
+    "Time per sample",
+    "Actions",
   ];
   return h("div", {}, h("h3", {}, "All results of this session"), scrollTable("results", heads, state.runs.map(line)));
 }

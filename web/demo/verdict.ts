@@ -51,8 +51,8 @@ function reasonOf({ accuracy, sqnr }: Evaluation): string {
   if (accuracy?.top1) {
     const [float, int8] = accuracy.top1;
     words.push(
-      `The float model names ${float.toFixed(1)} % of ${accuracy.samples} samples right, ` +
-        `the int8 model ${int8.toFixed(1)} %.`,
+      `The float model is right on ${float.toFixed(1)} % of ${accuracy.samples} samples, ` +
+        `the int8 model on ${int8.toFixed(1)} %.`,
     );
   } else if (accuracy)
     words.push(
@@ -85,7 +85,7 @@ export function verdictOf(
     return {
       level: "unknown",
       title: "Not measured yet",
-      reason: "The int8 model is there. Nothing says yet how well it answers.",
+      reason: "The int8 model is ready. Its accuracy is not measured yet.",
     };
   const level = levelOf(evaluation);
   const layer = level === "good" ? undefined : worstLayer(errors);
@@ -102,7 +102,7 @@ export function verdictOf(
     return {
       level: "look",
       title: "Check the data first: these figures say little",
-      reason: "The warning below tells what is wrong with the data or with how it is preprocessed.",
+      reason: "The warning below says what is wrong with the data or its preprocessing.",
     };
   if (level === "look")
     return {
@@ -145,7 +145,7 @@ export function verdictView(
       h(
         "p",
         {},
-        `${name} adds the most noise of its own${decibels === undefined ? "" : ` (${decibels.toFixed(1)} dB)`}. `,
+        `${name} adds the most noise${decibels === undefined ? "" : ` (${decibels.toFixed(1)} dB)`}. `,
         ...remedy(),
       ),
   );

@@ -31,7 +31,7 @@ const worst = [
 const steps = [
   ["Drop a model", "An ONNX file, or a .pt2 that torch.export.save wrote."],
   ["Drop some data", "About a hundred images or an .npz, so that qdq sees the range of every value."],
-  ["Quantize", "Read how well int8 answers, look at each layer, save the smaller model."],
+  ["Quantize", "See the accuracy of int8, look at each layer, and save the smaller model."],
 ] as const;
 
 export function welcome(): void {
@@ -58,7 +58,7 @@ export function welcome(): void {
           h("div", {}, h("dt", {}, name), h("dd", {}, sqnrMeter(decibels)), h("dd", {}, `${decibels.toFixed(1)} dB`)),
         ),
       ),
-      h("figcaption", {}, "What the example gives: a verdict, figures, and the layers that lose most."),
+      h("figcaption", {}, "The result of the example: a verdict, figures, and the layers with the largest errors."),
     ),
   );
 }

@@ -87,5 +87,9 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       if (own === abort) bar.hidden = cancel.hidden = true;
     }
   }
-  return { element: h("div", { class: "work" }, h("div", { class: "controls" }, cancel, bar), text), run, tell };
+  return {
+    element: h("div", { class: "work", tabindex: "-1" }, h("div", { class: "controls" }, cancel, bar), text),
+    run,
+    tell,
+  };
 }

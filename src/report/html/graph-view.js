@@ -114,7 +114,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
         ["middling", "15 to 30 dB"],
         ["bad", "below 15 dB"],
         ["float", "float"],
-        ["folded", "folded away"],
+        ["folded", "folded"],
       ].map(([kind, label]) => h("span", { class: kind }, label)),
     ),
     h("div", { class: "split" }, h("div", { class: "drawing" }, canvas, minimap.element), details),
@@ -460,11 +460,11 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
       for (const { quantizer, pattern, reason } of refused)
         out.push([`Not ${pattern || "taken"} (${quantizer})`, reason]);
     } else if (node.op !== "placeholder" && explanations.size > 0)
-      out.push(["Becomes", "nothing of its own: preparing folds it into the operator before it"]);
+      out.push(["Becomes", "nothing: prepare folds it into the operator before it"]);
     for (const value of facts.qparams ?? []) {
       if (value.of !== node.name && !value.by.includes(node.name)) continue;
       // A folded weight has a name of its own, its reader is the operator.
-      const what = value.of === node.name ? "Its value after conversion" : `${value.of}, as it reads it`;
+      const what = value.of === node.name ? "Its value after conversion" : `${value.of} as its input`;
       const [low, high] = value.scale;
       const scale =
         value.channels > 1
@@ -499,7 +499,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
     const box = layout.boxes.find(({ id }) => id === selected);
     if (!box)
       return details.replaceChildren(
-        h("p", {}, "Select a box to see what is known of it. A module opens with a double click or Enter."),
+        h("p", {}, "Select a box to see its details. Double-click a module or press Enter to open it."),
       );
     const around = ancestors(model, box.group?.path ?? model.groupOf.get(box.members[0] ?? ""));
     const known = box.group ? groupFacts(box.group, box.members) : box.node ? nodeFacts(box.node) : [];

@@ -21,7 +21,7 @@ export function remedyTable(remedies) {
   };
   return scrollTable(
     "remedies",
-    ["Remedy", "Before", "After", "As a step", "Places"],
+    ["Remedy", "Before", "After", "Step", "Places"],
     remedies.map((result) =>
       row(
         result.remedy,

@@ -30,51 +30,47 @@ main.append(
 
 if (report.remedies?.length)
   section(
-    "Accuracy that came back",
-    "Signal to quantization noise of the outputs on the samples of the calibration; what did not help was not kept.",
+    "Recovered accuracy",
+    "Signal to quantization noise of the outputs on the calibration samples. qdq keeps only the remedies that helped.",
     remedyTable(report.remedies),
   );
 if (report.precision)
   section(
-    "What precision costs",
-    "Each program that was tried: how many operators, the most harmful first, have another precision.",
+    "Cost of precision",
+    "Each program that qdq tried, by the number of operators with another precision, the most harmful first.",
     trialsView(report.precision.trials, report.precision.score?.split(" ").at(-1) ?? ""),
   );
 const graph = graphView();
 if (report.errors?.length)
   section(
     "Where accuracy is lost",
-    "A click on an operator shows it in the graph.",
+    "Click an operator to show it in the graph.",
     errorTable(report.errors, graph.select),
   );
 if (report.nodes?.length) {
   section(
     "Graph",
-    "Colours tell what an operator became and how much its value moves. " +
-      "A module opens with a double click, Enter or its button.",
+    "Colours show what each operator became and how large its error is. " +
+      "Double-click a module, press Enter or use its button to open it.",
     graph.element,
   );
   graph.show(report.nodes);
   graph.know(report);
 }
 if (report.predictions?.length) {
-  const order = "The worst first: where int8 answers otherwise than float (framed), then where its scores moved most.";
+  const order = "Worst first: samples with different answers (framed), then those whose scores changed most.";
   section("Predictions side by side", order, predictionCards(report.predictions, report.classes));
 }
 if (report.observers?.length) {
   const gallery = observerGallery();
   gallery.show(report.observers);
-  section(
-    "What the observers saw",
-    "Heights are logarithmic. Values beyond the dashed lines are clipped.",
-    gallery.element,
-  );
+  section("Observed ranges", "Heights are logarithmic. Values beyond the dashed lines are clipped.", gallery.element);
 }
 if (report.operators?.length) {
   const choose = report.nodes?.length ? graph.select : undefined;
   section(
-    "What became of each operator",
-    "Decided by the recipe; fused operators are computed together with a quantized one.",
+    "Result by operator",
+    "The recipe decides this. A fused operator is computed together with a quantized one.",
     scrollTable(
       "operators",
       ["Operator", "Becomes", "Because"],

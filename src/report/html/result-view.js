@@ -75,7 +75,7 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     ]);
   if (layers)
     out.push([
-      "Layers on int8",
+      "Layers in int8",
       `${layers.quantized} of ${layers.total}`,
       samples ? `calibrated on ${samples} samples` : "",
       "layers",
@@ -101,7 +101,7 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     const [float, int8] = [speed.float, speed.int8].map((milliseconds) =>
       milliseconds.toFixed(milliseconds < 10 ? 2 : milliseconds < 100 ? 1 : 0),
     );
-    out.push(["Time for a sample", `${float} → ${int8} ms`, note, "speed"]);
+    out.push(["Time per sample", `${float} → ${int8} ms`, note, "speed"]);
   }
   return out;
 }
@@ -122,12 +122,12 @@ export const errorTable = (errors, choose) =>
       "p",
       {},
       "Signal to quantization noise of each operator's value, worst first: " +
-        "20 dB is an error of a tenth, 40 dB of a hundredth. " +
-        "Own is the noise that the operator itself adds to the float model's values.",
+        "20 dB is an error of 10 %, 40 dB of 1 %. " +
+        "Own is the noise that the operator itself adds.",
     ),
     scrollTable(
       "errors by layer",
-      ["Operator", "SQNR", "As a bar", "Own", "Mean squared error", "Output"],
+      ["Operator", "SQNR", "Bar", "Own", "Mean squared error", "Output"],
       errors.map((error) => {
         const decibels = decibelsOf(error);
         return row(
