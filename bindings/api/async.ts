@@ -16,11 +16,11 @@ export type FromAsyncWorker =
   | { id: number; value: unknown }
   | { id: number; error: { code?: ErrorCode; message: string; node?: string; op?: string } };
 
-/** A worker as this door uses it; Node's and a browser's differ. */
+/** A worker as this entry point uses it; Node's and a browser's differ. */
 export interface AsyncWorker {
-  /** Sends a message; what it holds is copied. */
+  /** Sends a message and copies its contents. */
   post(message: ToAsyncWorker): void;
-  /** Ends the worker at once, whatever it does. */
+  /** Ends the worker at once, whatever it is doing. */
   terminate(): void;
 }
 /** Starts the worker's script. */
@@ -29,13 +29,13 @@ export type StartAsyncWorker = (
   onError: (reason: unknown) => void,
 ) => AsyncWorker;
 
-/** Ends work in the middle: the promise is rejected with the signal's reason. */
+/** Ends work in the middle; the promise rejects with the signal's reason. */
 export interface Abortable {
   /** The signal; an abort ends the worker. */
   signal?: AbortSignal;
 }
 
-/** A model that goes to a worker: its bytes are copied, a Blob is not. */
+/** A model for a worker: bytes are copied, a Blob is not. */
 export type AsyncModel = Uint8Array | ArrayBuffer | Blob;
 
 /** The options of openSession and openDecoder. */
@@ -48,7 +48,7 @@ export interface AsyncSessionOptions extends LowerOptions, Abortable {
 
 /** The options of quantizeModel. */
 export interface AsyncQuantizeOptions extends Abortable {
-  /** A recipe or a class of this package. What is written in JavaScript cannot go to a worker. */
+  /** A recipe or a class of this package. Your own JavaScript quantizers cannot go to a worker. */
   quantizer: AnyQuantizer;
   /** The samples, a list of inputs for each batch; a quantizer that needs none works without. */
   calibration?: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>;
@@ -58,7 +58,7 @@ export interface AsyncQuantizeOptions extends Abortable {
   threads?: number;
   /** The memory that the worker's module may take, as configure() has it; above 4 GB in Node alone. */
   maxMemory?: number;
-  /** Called behind each batch of the calibration. */
+  /** Called after each batch of the calibration. */
   onProgress?: (progress: { done: number }) => void;
   /** Called before the promise resolves with each warning: of the quantizer, of the calibration, of the ONNX file. */
   onWarning?: (warning: string) => void;
@@ -125,7 +125,7 @@ class Remote {
   }
 }
 
-/** A model that runs in a worker of its own. */
+/** A model that runs in its own worker. */
 export class AsyncSession {
   /** The names of the inputs in their order. */
   readonly inputNames: readonly string[];
@@ -190,9 +190,9 @@ async function unlessAborted<T>(signal: AbortSignal | undefined, work: () => Pro
   }
 }
 
-/** A decoder that generates in a worker of its own. */
+/** A decoder that generates in its own worker. */
 export class AsyncDecoder {
-  /** How many tokens the cache holds, the prompt's among them; undefined where it grows, or where that is not known. */
+  /** The number of tokens, including the prompt's, that the cache holds; undefined if it grows or is unknown. */
   readonly capacity: number | undefined;
   readonly #remote: Remote;
   #latest = 0;
@@ -204,9 +204,9 @@ export class AsyncDecoder {
   }
 
   /**
-   * The ids of the tokens that follow the prompt's, one after the other as the worker makes them: those of
-   * Decoder.generate(), with its options and errors. Every call begins anew, and ends those before it. An abort ends
-   * the loop at once, though the worker is in the midst of a token; the decoder stays usable.
+   * Yields the ids of the tokens that follow the prompt, each when the worker has it, as Decoder.generate() does, with
+   * its options and errors. Every call starts anew and ends the previous ones. An abort ends the loop at once, even
+   * while the worker computes a token; the decoder stays usable.
    */
   async *generate(prompt: readonly number[], options: GenerateOptions): AsyncGenerator<number, void, undefined> {
     checkOptions("generate", options, ["maxTokens", "temperature", "topK", "seed", "stop", "signal"]);

@@ -11,11 +11,11 @@ export interface PatternCapability {
   pattern: string;
   /** In order, with the alternatives at each place. */
   operators: readonly (readonly string[])[];
-  /** Whether it is taken where activations are quantized with data. */
+  /** Whether it applies if activations are quantized with data. */
   static: boolean;
-  /** Whether it is taken where activations are quantized while the model runs. */
+  /** Whether it applies if activations are quantized at run time. */
   dynamic: boolean;
-  /** Whether it is taken in quantization-aware training. */
+  /** Whether it applies in quantization-aware training. */
   qat: boolean;
   /** A condition in words; empty if there is none. */
   note: string;
@@ -32,7 +32,7 @@ export interface QuantizationCapabilities {
 
 /** The nodes that came from one call of a module or function, by their names. */
 export interface SourcePartition {
-  /** The module's class or the function that was asked for. */
+  /** The requested class of modules, or function. */
   source: string;
   /** The nodes of the partition, in the order of the graph. */
   nodes: readonly string[];
@@ -84,7 +84,7 @@ export interface Match {
   returningNodes: readonly string[];
 }
 
-/** What a program or, while a quantizer annotates, its graph can be asked. */
+/** The queries of a program and, while a quantizer annotates, of its graph. */
 export interface Matching {
   /** As the function {@link getSourcePartitions}, of this graph. */
   getSourcePartitions(sources: readonly string[]): SourcePartition[];
@@ -93,7 +93,7 @@ export interface Matching {
   /** As the function {@link matchPattern}, of this graph. */
   matchPattern(pattern: Pattern, options?: MatchOptions): Match[];
 }
-/** The graph that a quantizer annotates: its nodes as data, and what it can be asked. */
+/** The graph that a quantizer annotates: its nodes as data, and queries. */
 export interface AnnotatedGraph extends GraphSnapshot, Matching {}
 
 /** The graph that a quantizer may still change before it annotates; its nodes are those before the changes. */
@@ -152,7 +152,7 @@ const replaceIn = (handle: number, pattern: Pattern, replacement: Pattern): numb
   unwrap(module().replacePattern(handle, rawPattern(pattern), rawPattern(replacement)));
 
 /**
- * Puts the replacement in the place of every match of the pattern, and gives the number of places. Both return the
+ * Replaces every match of the pattern, and returns the number of places. Pattern and replacement return the
  * result of one call and have equally many inputs, which correspond in order; the replacement has no tensors of its
  * own, and its calls belong to no module (torch/fx/subgraph_rewriter.py, replace_pattern). Throws
  * QdqError{InvalidArgument} for what is not of this form.

@@ -3,8 +3,8 @@
 /** The settings of configure(). */
 export interface Configuration {
   /**
-   * The module's bytes, or where they are; by default the file beside this package that suits the engine and the
-   * threads best.
+   * The module's bytes or their address; by default the file of this package that suits the engine and the threads
+   * best.
    */
   wasm?: Uint8Array | ArrayBuffer | URL | string;
   /**
@@ -21,7 +21,7 @@ export interface Configuration {
   maxMemory?: number;
 }
 
-/** What the loaded module works with. */
+/** The properties of the loaded module. */
 export interface Capabilities {
   /**
    * The file of the module: qdq.wasm, qdq-relaxed.wasm, qdq-threads.wasm, qdq-threads-relaxed.wasm or
@@ -30,10 +30,10 @@ export interface Capabilities {
   module: string;
   /** Whether the engine has relaxed SIMD. */
   relaxedSimd: boolean;
-  /** Whether the engine has what maxMemory needs to be more than 4 GB. */
+  /** Whether the engine supports a maxMemory above 4 GB. */
   memory64: boolean;
   /** The instruction that multiplies integers: "16-bit dot product", or an 8-bit one that is exact on this engine. */
   integerProducts: string;
-  /** The threads that it computes with, the caller's included. */
+  /** The number of threads, including the caller's. */
   threads: number;
 }

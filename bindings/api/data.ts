@@ -25,7 +25,7 @@ export interface DataSettings {
    * grayscale, filter.
    */
   preprocess?: Record<string, unknown>;
-  /** Samples per batch, where the program leaves it open; default 16. Another one than a program fixes is refused. */
+  /** Samples per batch if the program leaves it open; default 16. Must equal the program's own if it fixes one. */
   batchSize?: number;
   /** The largest number of samples: the first ones of an array, or equally many images of each folder. */
   limit?: number;
@@ -51,7 +51,7 @@ export class Data extends Handle {
   readonly id: string;
   /** The files behind the samples in their order; empty for arrays. */
   readonly files: readonly string[];
-  /** The folders that hold images, in the order of their names, those that the limit emptied included. */
+  /** The folders with images, in the order of their names, including those that the limit left empty. */
   readonly folders: readonly string[];
   readonly #settings: DataSettings;
 
@@ -117,7 +117,7 @@ export class Data extends Handle {
   }
 }
 
-/** The batches of a shard: for prepared.calibrate(), and for prepared.state(), which it tells what was seen. */
+/** The batches of a shard, for prepared.calibrate() and prepared.state(). */
 export class DataShard implements PartOfData {
   /** The same as of all the data, as the numbers below. */
   readonly id: string;
@@ -132,7 +132,7 @@ export class DataShard implements PartOfData {
   /** data.shard() makes it. */
   constructor(
     data: Data,
-    /** Which one it is: "3/16". */
+    /** The shard: "3/16". */
     readonly shard: string,
   ) {
     ({ id: this.id, numSamples: this.numSamples, numBatches: this.numBatches } = data);

@@ -8,17 +8,17 @@ import type { LowerOptions } from "./session.js";
 
 /** The options of Decoder.generate(). */
 export interface GenerateOptions {
-  /** How many tokens follow the prompt at most. */
+  /** The largest number of tokens after the prompt. */
   maxTokens: number;
-  /** 0 (default): the most likely token each time. Else one by chance: softmax(logits / temperature). */
+  /** 0 (default): the most likely token each time. Otherwise a random one, from softmax(logits / temperature). */
   temperature?: number;
-  /** Of `temperature`: among this many most likely tokens alone; default all. */
+  /** With `temperature`: draw only among this many most likely tokens; default all. */
   topK?: number;
-  /** Of `temperature`: equal seeds give equal tokens, natively too; default 0. */
+  /** With `temperature`: equal seeds give equal tokens, natively too; default 0. */
   seed?: number;
-  /** Tokens behind which nothing follows; they are given, too. */
+  /** Tokens that end the output; they are included. */
   stop?: readonly number[];
-  /** Ends the loop between two tokens: it throws the signal's reason. */
+  /** Ends the loop between two tokens, which then throws the signal's reason. */
   signal?: AbortSignal;
 }
 
@@ -39,20 +39,20 @@ function pause(): Promise<void> {
 const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
 
 /**
- * A program that takes token ids and gives logits, made ready to generate. Its cache is in buffers that the program
- * writes to, or in inputs and outputs that are called "past" and "present".
+ * A program that takes token ids and returns logits, ready to generate. Its cache is in buffers that the program
+ * writes to, or in inputs and outputs named "past" and "present".
  */
 export class Decoder extends Handle {
   #latest = 0;
 
-  /** How many tokens the cache holds, the prompt's among them; undefined where it grows, or where that is not known. */
+  /** The number of tokens, including the prompt's, that the cache holds; undefined if it grows or is unknown. */
   get capacity(): number | undefined {
     return unwrap(this.loader.loaded().capacityOfDecoder(this.handle)) || undefined;
   }
 
   /**
-   * The ids of the tokens that follow the prompt's, one after the other as they are made; other work goes on between
-   * two. Every call begins anew, and ends those before it. Throws QdqError{InvalidArgument} for an empty prompt, ids
+   * Yields the ids of the tokens that follow the prompt, each when it is ready; other work can run in between. Every
+   * call starts anew and ends the previous ones. Throws QdqError{InvalidArgument} for an empty prompt, ids
    * that are no tokens, and more tokens than the cache holds.
    */
   async *generate(prompt: readonly number[], options: GenerateOptions): AsyncGenerator<number, void, undefined> {
@@ -87,7 +87,7 @@ export class Decoder extends Handle {
 }
 
 /**
- * Makes a decoder ready to generate. Throws QdqError{Unsupported} naming the input or output that the loop cannot
+ * Prepares a decoder. Throws QdqError{Unsupported} naming the input or output that the loop cannot
  * serve.
  */
 export function lowerDecoder(program: Program, options: LowerOptions = {}): Decoder {

@@ -39,9 +39,9 @@ export function readable(text: string): string {
 export class QdqError extends Error {
   /** Always "QdqError". */
   override readonly name = "QdqError";
-  /** What kind of error it is. */
+  /** The kind of error. */
   readonly code: ErrorCode;
-  /** The graph node that it happened in, if it was one. */
+  /** The graph node of the error, if any. */
   readonly node?: string;
   /** The operator of that node: "torch.ops.aten.conv2d.default". */
   readonly op?: string;

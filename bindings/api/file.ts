@@ -8,9 +8,9 @@ import type { ModelSource } from "./source.js";
 import { withSources } from "./source.js";
 
 /**
- * Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call brings the WASM
+ * Reads a program that torch.export.save wrote, or an ONNX model: the bytes tell which. The first call loads the WASM
  * module. Throws QdqError{BadFile} for a file that is broken, QdqError{Unsupported} for one with operators that qdq
- * does not have, and QdqError{InvalidArgument} for what are no bytes.
+ * does not have, and QdqError{InvalidArgument} for an argument that is no source of bytes.
  */
 export async function loadPt2(file: ModelSource): Promise<Program> {
   return load(file, "loadPt2");
@@ -63,15 +63,15 @@ export function savePt2(program: Program): Uint8Array {
 
 /** How an ONNX model is written. */
 export interface OnnxOptions {
-  /** 17 to 21; by default 17 or the first one behind it that has all operators of the program. */
+  /** 17 to 21; default: the first one from 17 on that has all operators of the program. */
   opset?: number;
-  /** int8 activations as they are; else as uint8 of the same numbers. */
+  /** Write int8 activations as int8; default: as uint8 with the same values. */
   signedActivations?: boolean;
-  /** int8 weights of products of integers as uint8 of the same numbers. */
+  /** Write int8 weights of integer products as uint8 with the same values. */
   unsignedWeights?: boolean;
-  /** float32 within the model as float16; inputs and outputs stay as they are. */
+  /** Write float32 within the model as float16; inputs and outputs do not change. */
   float16?: boolean;
-  /** Float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
+  /** Write float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
   bnb4?: boolean;
 }
 

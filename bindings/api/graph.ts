@@ -19,7 +19,7 @@ export type Argument =
 
 /** A node of a graph as plain data. */
 export interface NodeSnapshot {
-  /** The quantizer that annotated the node before, while a composed one asks the next. */
+  /** The quantizer that has annotated the node, while a composed quantizer asks the next one. */
   annotatedBy?: string;
   /** Its name, unique in the graph. */
   name: string;
@@ -49,7 +49,7 @@ export interface NodeSnapshot {
 
 /** A graph as plain data. */
 export interface GraphSnapshot {
-  /** All nodes, each behind those that it reads. */
+  /** All nodes, each after those that it reads. */
   nodes: readonly NodeSnapshot[];
 }
 
@@ -69,7 +69,7 @@ export interface ValueInfo {
 export interface AttributeInfo {
   /** Its name: "features.0.weight". */
   name: string;
-  /** What it is. */
+  /** Its kind. */
   kind: "parameter" | "buffer" | "constant";
   /** The dtype of its elements. */
   dtype: DType;
@@ -79,7 +79,7 @@ export interface AttributeInfo {
   bytes: number;
 }
 
-/** A node that quantizes a value, or gives a weight that is stored in integers. */
+/** A node that quantizes a value, or returns a weight that is stored in integers. */
 export interface QParamsInfo {
   /** The node's name. */
   node: string;
@@ -91,13 +91,13 @@ export interface QParamsInfo {
   quantMin: number;
   /** The largest integer. */
   quantMax: number;
-  /** Its scale, or one for each channel; empty where it is chosen at run time. */
+  /** Its scale, or one per channel; empty if chosen at run time. */
   scale: readonly (number | { float: string })[];
-  /** The integer that stands for 0, or one for each channel. */
+  /** The integer that stands for 0, or one per channel. */
   zeroPoint: readonly number[];
 }
 
-/** What a program holds, as plain data. */
+/** The contents of a program as plain data. */
 export interface ProgramInfo extends GraphSnapshot {
   /** The version of PyTorch that exported it; empty if it is from elsewhere. */
   torchVersion: string;

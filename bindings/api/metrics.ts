@@ -9,7 +9,7 @@ import { rawInputs } from "./tensor.js";
 /** A metric of measure(). */
 export type Metric = "box-f1" | "box-map" | "token-f1" | "perplexity";
 
-/** What measure() judges outputs by. */
+/** The references of measure(). */
 export interface MetricSamples {
   /** The float model's outputs, of all batches: for boxes, and for tokens without labels. */
   reference?: readonly (readonly Tensor[])[];
@@ -26,11 +26,11 @@ const rawBatches = (batches: readonly (readonly Tensor[])[], what: string): RawT
 };
 
 /**
- * What the outputs of all batches are worth. `box-f1` and `box-map` (COCO's mean average precision) compare a
- * detector's boxes with the float model's, `token-f1` the classes of tokens [N, T, classes] or SQuAD's answers (two
- * outputs [N, T]), all 0 to 1, more is better; `perplexity` reads logits [N, T, vocabulary], less is better. Throws
- * QdqError{InvalidArgument} for outputs of other shapes, for what is missing, and where the float model finds nothing.
- * With reachScore() a metric chooses which operators stay in float.
+ * The value of a metric for the outputs of all batches. `box-f1` and `box-map` (COCO's mean average precision) compare
+ * a detector's boxes with the float model's, `token-f1` the classes of tokens [N, T, classes] or SQuAD's answers (two
+ * outputs [N, T]); all are 0 to 1, and more is better. `perplexity` reads logits [N, T, vocabulary]; less is better.
+ * Throws QdqError{InvalidArgument} for outputs of other shapes, for missing references, and if the float model finds
+ * nothing. With reachScore() a metric chooses the operators that stay in float.
  */
 export function measure(metric: Metric, outputs: readonly (readonly Tensor[])[], samples: MetricSamples = {}): number {
   checkOptions("measure", samples, ["reference", "inputs", "labels"]);

@@ -19,7 +19,7 @@ export const whole = new Loader<RawModule>("qdq", { default: createQdq, wasmUrl,
  * it, and for a setting that makes no sense.
  */
 export const configure = (settings: Configuration): void => whole.configure(settings);
-/** Loads the module if it is not loaded yet, and says what it works with. */
+/** Loads the module if it is not loaded yet, and returns its properties. */
 export const capabilities = (): Promise<Capabilities> => whole.capabilities();
 /** @internal */
 export const loadModule = (): Promise<RawModule> => whole.load();
@@ -31,7 +31,7 @@ export function module(): RawModule {
   return whole.loaded();
 }
 /**
- * Brings an operator that qdq does not have, for models that are loaded from now on, in every flow: calibration,
+ * Adds an operator that qdq does not have, for all models loaded from now on and in every flow: calibration,
  * evaluation, sessions. `schema` is as torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) ->
  * Tensor". The operator Blur of ONNX's domain com.example is "com_example::Blur": its inputs are the positional
  * arguments, its attributes those of the same names. Throws QdqError{InvalidArgument} if the schema cannot be read, or

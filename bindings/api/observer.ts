@@ -15,7 +15,7 @@ export interface ObserverReport {
   [field: string]: unknown;
 }
 
-/** An observer in short. What needs data is missing before it was seen. */
+/** A summary of an observer. Fields that need data are missing before it has seen any. */
 export interface ObserverSummary {
   /** Its number in the prepared program. */
   id: number;
@@ -23,7 +23,7 @@ export interface ObserverSummary {
   class: string;
   /** The dtype of the integers. */
   dtype: DType;
-  /** How integers stand for floats. */
+  /** The quantization scheme. */
   qscheme: QScheme;
   /** The least integer. */
   quantMin: number;
@@ -33,20 +33,20 @@ export interface ObserverSummary {
   covers: readonly (readonly string[])[];
   /** The number of its scales: 1, or one for each channel. */
   channels: number;
-  /** The range that it saw. */
+  /** The observed range. */
   min?: number;
-  /** The largest value that it saw. */
+  /** The largest observed value. */
   max?: number;
   /** Its histogram from min to max. */
   counts?: readonly number[];
-  /** The range that its integers reach. */
+  /** The range of its integers. */
   low?: number;
-  /** The largest value that its integers reach. */
+  /** The largest value of its integers. */
   high?: number;
-  /** Where there is one for the whole tensor. */
+  /** The scale, if there is one for the whole tensor. */
   scale?: number;
-  /** The integer that stands for 0, where there is one for the whole tensor. */
+  /** The integer that stands for 0, if there is one for the whole tensor. */
   zeroPoint?: number;
-  /** The share of the values that lies outside of [low, high]. */
+  /** The share of the values outside [low, high]. */
   clipped?: number;
 }

@@ -8,8 +8,7 @@ import { fromRaw, toRaw } from "./tensor.js";
 import type { DType, Tensor } from "./tensor.js";
 
 /**
- * What is known of a tensor before anything runs. Sizes that depend on the inputs' are given as text and may be handed
- * on as they are.
+ * The properties of a tensor before a run. Sizes that depend on the inputs' are text, which you may pass on unchanged.
  */
 export interface TensorSignature {
   /** The dtype of its elements. */
@@ -18,7 +17,7 @@ export interface TensorSignature {
   shape: readonly (number | string)[];
 }
 
-/** An argument of a call, in the order of the schema, defaults filled in. T: a tensor, or what is known of one. */
+/** An argument of a call, in the order of the schema, defaults filled in. T: a tensor, or its properties. */
 export type OperatorArgument<T> = T | number | boolean | string | null | readonly OperatorArgument<T>[];
 
 /** An operator written in JavaScript, for registerOperator. */

@@ -25,35 +25,35 @@ export interface RuntimeProfile {
   recipe: Recipe;
   /** For saveOnnx(). */
   onnx: OnnxOptions;
-  /** What else its user has to know, or "". */
+  /** A note for its user, or "". */
   note: string;
 }
 
-/** What a runtime makes of an operator. */
+/** How a runtime computes an operator. */
 export interface RuntimeVerdict {
   /** The name of the node. */
   node: string;
-  /** How many convolutions and matrix products it is: attention is two. */
+  /** The number of convolutions and matrix products in it; attention has two. */
   products: number;
   /** The path of the module that it came from, "" for the root. */
   module: string;
   /** The operator: "aten.conv2d.default". */
   op: string;
-  /** What it computes with. */
+  /** How it computes. */
   runs: "integers" | "float";
-  /** What the runtime calls it in integers: "QLinearConv". */
+  /** The runtime's name for it in integers: "QLinearConv". */
   kernel?: string;
   /** Why it stays float. */
   reason?: string;
 }
 
-/** What a runtime would run in integers of a program. */
+/** The operators of a program that a runtime would compute in integers. */
 export interface RuntimeReport {
   /** The name of the profile. */
   profile: RuntimeName;
   /** The runtime in words. */
   runtime: string;
-  /** How many convolutions and matrix products run in integers, and how many there are. */
+  /** The number of convolutions and matrix products in integers, and in all. */
   products: { inIntegers: number; total: number };
   /** All of them, and the other operators beside quantized values, in the order of the graph. */
   operators: readonly RuntimeVerdict[];
@@ -82,21 +82,21 @@ export function runtimeReport(program: Program, name: RuntimeName): RuntimeRepor
 /** The dtypes of transformers.js that have a file of their own. */
 export type TransformersJsDtype = "fp32" | "fp16" | "q8" | "int8" | "uint8" | "q4" | "q4f16" | "bnb4";
 
-/** Which files of transformers.js are made, and what they are called. */
+/** The files of transformers.js to make, and their names. */
 export interface TransformersJsOptions {
-  /** All by default. */
+  /** Default: all. */
   dtypes?: readonly TransformersJsDtype[];
   /** What their names begin with: "model" by default, or what `model_file_name` of transformers.js says. */
   modelFileName?: string;
-  /** Samples, by which the weights of 4 bits are rounded: see gptq(). */
+  /** Samples for the rounding of 4-bit weights: see gptq(). */
   batches?: readonly (readonly Tensor[])[];
 }
 
 /** A file in the folder of a model for transformers.js. */
 export interface TransformersJsFile {
-  /** What `dtype` of transformers.js has to say for this file. */
+  /** The value of transformers.js' `dtype` for this file. */
   dtype: TransformersJsDtype;
-  /** Where it belongs: "onnx/model_q4f16.onnx". */
+  /** Its place in the folder: "onnx/model_q4f16.onnx". */
   path: string;
   /** The file. */
   bytes: Uint8Array;

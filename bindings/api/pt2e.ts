@@ -18,20 +18,20 @@ import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawCallbacks, RawTensor } from "../wasm/qdq.js";
 
-/** What long work tells while it runs. */
+/** The progress of long work. */
 export interface Progress {
-  /** What is being done: "calibrate", "train", or a remedy of recover(). */
+  /** The stage: "calibrate", "train", or a remedy of recover(). */
   stage: string;
-  /** How many batches are done; of recover() the share from 0 to 1. */
+  /** The number of batches done; for recover() the share from 0 to 1. */
   done: number;
-  /** Missing where it is not known. */
+  /** The total; missing if unknown. */
   total?: number;
-  /** The node that it is at. */
+  /** The current node. */
   node?: string;
-  /** Of a batch, while training. */
+  /** The loss of the batch, in training. */
   loss?: number;
 }
-/** How long work is watched and ended. */
+/** How to watch and end long work. */
 export interface LongWork {
   /** Called after every batch. */
   onProgress?: (progress: Progress) => void;

@@ -149,20 +149,23 @@ export interface SamplePrediction {
 
 /** A float program beside its quantized form, on the samples that were added. */
 export interface EvaluationReport {
-  /** The ratio of signal to noise of the first output in dB; null: no error. */
+  /**
+   * The signal-to-noise ratio of the first output in dB; null: no error; { float: "-inf" } or "nan": a value that JSON
+   * does not have.
+   */
   sqnr: number | null | { float: string };
-  /** Milliseconds for a sample, in batches of so many. */
+  /** Milliseconds per sample, in batches of `batch`. */
   speed: { float: number; int8: number; batch?: number };
-  /** Shares of the samples in percent; of classifiers alone. */
+  /** Shares of the samples in percent; only for classifiers. */
   accuracy?: {
     top1?: readonly [float: number, int8: number];
     top5?: readonly [float: number, int8: number];
     agreement: number;
     samples: number;
   };
-  /** What speaks against the float model's answers having to do with the samples; missing if nothing does. */
+  /** Signs that the float model's answers do not depend on the samples; missing if there are none. */
   warnings?: readonly string[];
-  /** The worst: other answers than float's, then those whose scores moved most. */
+  /** The worst samples: those with other answers than float's, then those whose scores changed most. */
   predictions?: readonly SamplePrediction[];
 }
 
