@@ -401,9 +401,9 @@ PyTorch 2.6, torchvision 0.21 and random weights by
 
     python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3 tests/zoo.py table
 
-Every network is exported by PyTorch 2.6 at its default image size and laid out once more in the archive of PyTorch
-2.14; qdq loads and runs both, quantizes with the XNNPACK and the X86 recipe on two images (on one above 20 GMACs), and
-PyTorch loads and runs the int8 files.
+PyTorch 2.6 exports every network at its default image size, and the script also stores it in the archive layout of
+PyTorch 2.14. qdq loads and runs both, and quantizes with the XNNPACK and the X86 recipe on two images (on one above
+20 GMACs). PyTorch loads and runs the int8 files.
 
 - *batch*: "any" if the exported batch is symbolic, else its size.
 - *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or

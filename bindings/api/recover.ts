@@ -205,63 +205,63 @@ export async function sensitivities(
 /** How an operator may compute, other than by the recipe's integers: see choosePrecision(). */
 export type PrecisionName = "int16" | "bf16" | "float";
 
-/** A program that was tried: the operators that are most harmful have another precision, the others the recipe's. */
+/** A tried program: its most harmful operators have another precision, the others the recipe's. */
 export interface PrecisionTrial {
-  /** Of those operators; "int8" where there are none, whatever the recipe's integers are. */
+  /** The precision of those operators; "int8" if there are none, whatever the recipe's integers are. */
   precision: PrecisionName | "int8";
-  /** How many they are. */
+  /** The number of those operators. */
   operators: number;
-  /** What the outputs are worth. */
+  /** The score of the outputs. */
   score: number;
-  /** Of the .pt2 file, if there is a limit. */
+  /** The bytes of the .pt2 file, if there is a limit. */
   bytes?: number;
-  /** Of a run of the first batch, if there is a limit. */
+  /** The seconds of a run of the first batch, if there is a limit. */
   seconds?: number;
-  /** Whether no other trial is as good in all that was measured and better in something. */
+  /** Whether no other trial is as good in every measure and better in one. */
   front?: boolean;
 }
 
-/** What reachScore() and choosePrecision() did. */
+/** The result of reachScore() and choosePrecision(). */
 export interface PrecisionResult {
-  /** Whether the program is what is wished; if not, nothing changed. */
+  /** Whether the program reaches the goal; if not, nothing changed. */
   reached: boolean;
-  /** That the operators have now. */
+  /** The new precision of the operators. */
   precision: PrecisionName | "int8";
   /** The score before. */
   before: number;
   /** The score after. */
   after: number;
-  /** The trial that is nearest to the wish: what the program is now, if that is reached. */
+  /** The trial nearest to the goal; if the goal is reached, the program is this trial. */
   best: PrecisionTrial;
-  /** The operators that have that precision now, the most harmful first. */
+  /** The operators with the new precision, the most harmful first. */
   operators: {
     /** The name of the node. */
     node: string;
     /** The path of its module, "" for the root. */
     module: string;
   }[];
-  /** The programs that were tried, by precision and number of operators. */
+  /** All tried programs, by precision and number of operators. */
   trials: PrecisionTrial[];
 }
 
-/** What a program must be, and what is known of it. */
+/** The goals of choosePrecision(), and how to judge programs. */
 export interface PrecisionOptions extends LongWork {
   /**
-   * What the outputs of the quantized program for every batch, in order, are worth; more is better. Without it their
-   * ratio of signal to noise, in dB. What it throws ends the work, and the program stays as it was.
+   * The score of the quantized program's outputs for all batches, in order; more is better. Default: their
+   * signal-to-noise ratio in dB. If it throws, the work ends and the program does not change.
    */
   score?: (outputs: Tensor[][]) => number;
-  /** The least score: the smallest program that has it is taken. Without it the best score within the limits is. */
+  /** The minimum score, for the smallest program that reaches it; without it, the best score within the limits. */
   wanted?: number;
-  /** The most bytes of the .pt2 file. */
+  /** The largest size of the .pt2 file in bytes. */
   maxBytes?: number;
-  /** The most seconds of a run of the first batch, by the measured times of the steps: they are this machine's. */
+  /** The longest time of a run of the first batch in seconds, by the steps' times on this machine. */
   maxSeconds?: number;
-  /** What operators may get: all three if there is a limit, else "float". */
+  /** The precisions that operators may get; default: all three if there is a limit, else "float". */
   precisions?: readonly PrecisionName[];
-  /** Called behind each program that was tried with what is known by then, a text to keep. */
+  /** Called after each tried program with the state of the search, a text to keep. */
   onSearch?: (text: string) => void;
-  /** Such a text: the search for the same program on the same samples goes on from there. */
+  /** Such a text: the search for the same program on the same samples resumes from it. */
   search?: string;
 }
 
@@ -269,7 +269,7 @@ export interface PrecisionOptions extends LongWork {
  * Gives operators of a calibrated program another precision, those whose rounding alone harms the outputs most first:
  * "int16" activations (weights stay as they are), "bf16" (weights take two bytes) or "float". As few operators as reach
  * the wanted score, found by doubling and halving; without it the best score within the limits. About 2 log2 n programs
- * are tried for each precision. Call it behind recover(), which costs no speed. Throws QdqError{InvalidArgument} for
+ * are tried for each precision. Call it after recover(), which costs no speed. Throws QdqError{InvalidArgument} for
  * a score that is no number, and for a search of another program.
  */
 export async function choosePrecision(

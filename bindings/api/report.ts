@@ -15,7 +15,7 @@ import type { PrecisionResult, RemedyResult } from "./recover.js";
 import type { DType, Tensor } from "./tensor.js";
 import { rawInputs } from "./tensor.js";
 
-/** What one quantizer decided about an operator. */
+/** A quantizer's decision about an operator. */
 export interface Decision {
   /** The quantizer's name. */
   quantizer: string;
@@ -37,9 +37,9 @@ export interface Explanation extends Omit<Decision, "taken"> {
   op: string;
   /** Whether it computes on integers, is part of an operator that does, or stays float. */
   outcome: "quantized" | "fused" | "float";
-  /** What the tensors around it become, in words. */
+  /** The result for the tensors around it, in words. */
   tensors: readonly (EdgeOrNode & { becomes: string })[];
-  /** What each quantizer said of it. */
+  /** The decision of each quantizer. */
   decisions: readonly Decision[];
 }
 
@@ -56,7 +56,7 @@ export interface ExplanationReport {
   }[];
 }
 
-/** How far values y are from those of the reference, x. null: no error at all, or none that a number could say. */
+/** The error of values y against the reference's values x. null: no error, or one that is not a number. */
 export interface ValueError {
   /** The ratio of signal to noise in dB: 10 log10(sum x^2 / sum (x - y)^2). */
   sqnrDb: number | null | { float: string };
@@ -67,7 +67,7 @@ export interface ValueError {
   /** The largest |x - y|. */
   maxError: number | { float: string };
 }
-/** The error of an operator's value behind all layers so far. */
+/** The error of an operator's value, accumulated over all layers so far. */
 export interface LayerError extends ValueError {
   /** The name of the node. */
   node: string;
@@ -75,15 +75,15 @@ export interface LayerError extends ValueError {
   module: string;
   /** The operator: "aten.conv2d.default". */
   op: string;
-  /** The name of the candidate's node, where it is another. */
+  /** The name of the candidate's node, if it differs. */
   candidateNode?: string;
   /** Whether the value went through integers. */
   quantized: boolean;
   /** The sample with the largest error. */
   worst?: { sample: number; sqnrDb: number | { float: string } };
-  /** What the layer adds when it reads the reference's values. */
+  /** The error that the layer adds to the reference's values. */
   own?: ValueError;
-  /** The error of the weight, of layers that have one. */
+  /** The error of the weight, for layers that have one. */
   weight?: ValueError;
 }
 
@@ -91,7 +91,7 @@ export interface LayerError extends ValueError {
 export interface ConvertedQParams {
   /** The value's name, or that of a folded weight. */
   of: string;
-  /** Who reads it, if it is a folded weight. */
+  /** The node that reads it, if it is a folded weight. */
   by: readonly string[];
   /** The dtype of the integers. */
   dtype: DType;
@@ -101,21 +101,21 @@ export interface ConvertedQParams {
   quantMax: number;
   /** The number of scales; 0 where they are chosen at run time. */
   channels: number;
-  /** One, or the least and the largest of the channels. */
+  /** The scale, or the smallest and the largest of the channels. */
   scale: readonly number[];
-  /** That of the first channel. */
+  /** The zero point of the first channel. */
   zeroPoint: readonly number[];
 }
 
-/** How many layers became integers, which did not and why, and what the observers saw. */
+/** The layers that became integers, those that did not and why, and the observers' statistics. */
 export interface QuantizationReport extends ExplanationReport {
   /** The number of layers with a weight, and of those that are quantized. */
   layers: { total: number; quantized: number };
   /** The layers that stay float, with the reason. */
   left: readonly { node: string; module: string; op: string; reason: string }[];
-  /** What the observers saw. */
+  /** The observers' statistics. */
   observers: readonly ObserverSummary[];
-  /** What speaks against the samples of the calibration, a sentence each; missing if nothing does. */
+  /** Problems of the calibration samples, one sentence each; missing if there are none. */
   dataWarnings?: readonly string[];
   /** The scales and zero points of the converted program. */
   qparams: readonly ConvertedQParams[];
@@ -129,9 +129,9 @@ export interface Choice {
   share: number | { float: string };
 }
 
-/** What both models say of one sample: their first choices. */
+/** The first choices of both models for one sample. */
 export interface SamplePrediction {
-  /** Counted from 0, in the order of the data. */
+  /** The number of the sample from 0, in the order of the data. */
   sample: number;
   /** The right class, if it is known. */
   label?: number;
@@ -139,7 +139,7 @@ export interface SamplePrediction {
   float: readonly Choice[];
   /** The quantized model's first choices, best first. */
   int8: readonly Choice[];
-  /** How far the scores moved: sum (x - y)^2 / sum x^2. */
+  /** The change of the scores: sum (x - y)^2 / sum x^2. */
   moved: number | { float: string };
   /** The file of the sample. */
   file?: string;
@@ -147,7 +147,7 @@ export interface SamplePrediction {
   image?: string;
 }
 
-/** A float program beside its quantized form, on the samples that were added. */
+/** A float program compared with its quantized form, on the added samples. */
 export interface EvaluationReport {
   /**
    * The signal-to-noise ratio of the first output in dB; null: no error; { float: "-inf" } or "nan": a value that JSON
@@ -169,25 +169,25 @@ export interface EvaluationReport {
   predictions?: readonly SamplePrediction[];
 }
 
-/** What the file of reportHtml shows; each field may be missing. */
+/** The contents of reportHtml's file; each field may be missing. */
 export interface Report extends Partial<QuantizationReport>, Partial<EvaluationReport> {
   /** The model's name. */
   model?: string;
-  /** When, by what, by which command and on what the report was made. */
+  /** The date, tool, command and machine of the report. */
   made?: { date?: string; by?: string; command?: string; machine?: string };
   /** The nodes of the float program, which the graph shows. */
   nodes?: readonly NodeSnapshot[];
   /** The sizes of the two files. */
   bytes?: readonly [before: number, after: number];
-  /** The recipe that it was quantized by. */
+  /** The recipe of the quantization. */
   recipe?: Recipe;
-  /** What recover() gave. */
+  /** The result of recover(). */
   remedies?: readonly RemedyResult[];
-  /** What choosePrecision() gave, with what its scores are: "agreement %". */
+  /** The result of choosePrecision(), and the meaning of its scores: "agreement %". */
   precision?: PrecisionResult & { score?: string };
-  /** The number of samples that it was calibrated on. */
+  /** The number of calibration samples. */
   samples?: number;
-  /** The error of each operator, of a LayerComparison. */
+  /** The error of each operator, from a LayerComparison. */
   errors?: readonly LayerError[];
   /** The names of the classes. */
   classes?: readonly string[];
@@ -212,13 +212,13 @@ export function explain(prepared: Prepared, node?: string): ExplanationReport | 
   return found;
 }
 
-/** How far the value of each operator is from the reference's, summed over the batches that were added. */
+/** The error of each operator's value against the reference's, summed over the added batches. */
 export class LayerComparison extends Handle {
   /** Runs the reference once and each candidate twice on one batch, without fused kernels. */
   add(inputs: readonly Tensor[]): void {
     unwrap(module().addToComparison(this.handle, rawInputs(inputs)));
   }
-  /** Of the candidate of that number; largest error first. */
+  /** The errors of the candidate with this number; largest error first. */
   layers(candidate = 0): LayerError[] {
     return fromJson(unwrap(module().describeComparison(this.handle, candidate)));
   }
@@ -226,7 +226,7 @@ export class LayerComparison extends Handle {
 
 /**
  * Numbers the operators of a program that have no debug handle yet, upwards from the largest one there. preparePt2e and
- * convertPt2e hand them on, and .pt2 files keep them, so that compareLayers finds the operators again
+ * convertPt2e pass them on, and .pt2 files keep them, so that compareLayers finds the operators again
  * (torch/ao/quantization/pt2e/_numeric_debugger.py).
  */
 export function generateNumericDebugHandles(program: Program): void {
@@ -246,7 +246,7 @@ export function compareLayers(
   return new LayerComparison(unwrap(module().compareLayers(handleOf(reference), programs.map(handleOf))), whole);
 }
 
-/** Runs both programs batch by batch, each made ready as lower() does. */
+/** Runs both programs batch by batch, each lowered as by lower(). */
 export class Evaluation extends Handle {
   /** One batch; the first axis counts samples. */
   add(inputs: readonly Tensor[]): void {
@@ -274,7 +274,7 @@ export function evaluate(program: Program, quantized: Program, labels: readonly 
   );
 }
 
-/** How many layers became integers, which did not and why, and what the observers saw. */
+/** The layers that became integers, those that did not and why, and the observers' statistics. */
 export function quantizationReport(prepared: Prepared, quantized: Program): QuantizationReport {
   return fromJson(unwrap(module().describeQuantization(handleOf(prepared), handleOf(quantized))));
 }

@@ -35,17 +35,17 @@ export type { DType, DTypeOf, Tensor, TensorArrays, TensorData } from "./tensor.
  * it, and for a setting that makes no sense.
  */
 export const configure = (settings: Configuration): void => runner.configure(settings);
-/** Loads the module if it is not loaded yet, and says what it works with. */
+/** Loads the module if it is not loaded yet, and returns its properties. */
 export const capabilities = (): Promise<Capabilities> => runner.capabilities();
 
 /**
- * Brings an operator that qdq does not have, for programs that are loaded from now on. `schema` is as
+ * Adds an operator that qdq does not have, for all programs loaded from now on. `schema` is as
  * torch.library.define has it: "my_domain::blur(Tensor x, float sigma=1.0) -> Tensor". Throws QdqError{InvalidArgument}
  * if it cannot be read, or the name is taken.
  */
 export const registerOperator = (schema: string, operator: CustomOperator): Promise<void> =>
   registerIn(runner, schema, operator);
 
-/** Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call brings the WASM module. */
+/** Reads a program that torch.export.save or savePt2() of `qdq` wrote. The first call loads the WASM module. */
 export const loadPt2 = (file: ModelSource): Promise<Program> =>
   withSources(runner, [file], "loadPt2", ([source]) => new Program(unwrap(runner.loaded().loadPt2(source!)), runner));

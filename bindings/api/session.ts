@@ -9,8 +9,8 @@ import { fromRaw, rawInputs } from "./tensor.js";
 import type { RawModule } from "../wasm/qdq.js";
 
 /**
- * A program made ready to run. It owns the state of a program that writes to its buffers, as the cache of a decoder: a
- * run begins with what the last one left. Other sessions, and the program itself, never change.
+ * A program ready to run. It owns the buffers that the program writes to, such as the cache of a decoder: each run
+ * starts with the state of the previous one. Other sessions and the program itself never change.
  */
 export class Session extends Handle {
   /**
@@ -21,19 +21,19 @@ export class Session extends Handle {
     return unwrap(this.loader.loaded().runSession(this.handle, rawInputs(inputs))).map(fromRaw);
   }
 
-  /** Gives the buffers that runs write to the values that they have in the program. */
+  /** Restores the program's values in the buffers that runs write to. */
   reset(): void {
     unwrap(this.loader.loaded().resetSession(this.handle));
   }
 
   /**
-   * What this build or machine cannot do as asked, and what costs speed on it, one sentence each. Like placements() it
-   * is for `qdq` alone: `qdq/run` throws QdqError{Unsupported}.
+   * What this build or machine cannot do as requested, and what costs speed on it, one sentence each. Only `qdq` has
+   * this and placements(): `qdq/run` throws QdqError{Unsupported}.
    */
   warnings(): string[] {
     return this.#description().warnings.map(readable);
   }
-  /** Who runs each node. Compiles the fused steps if nothing ran yet. */
+  /** The backend of each node. Compiles the fused steps if nothing has run yet. */
   placements(): Placement[] {
     return this.#description().placements;
   }
@@ -45,37 +45,37 @@ export class Session extends Handle {
   }
 }
 
-/** Who runs a node of the program, and why others do not. */
+/** The backend that runs a node of the program, and why others do not. */
 export interface Placement {
   /** The name of the node. */
   node: string;
   /** Its operator. */
   target: string;
-  /** The fused step that it is part of, by the name of its last node; "": it runs on its own. */
+  /** Its fused step, by the name of the step's last node; "": it runs on its own. */
   step: string;
   /** The backend that runs it. */
   backend: string;
   /** The kernel, in words. */
   description: string;
-  /** The backends in front of it that refused, and why. */
+  /** The backends before it that refused, and why. */
   refusals: readonly { backend: string; reason: string }[];
-  /** Runs that were left to the reference loops, and why the last one was. */
+  /** The number of runs on the reference loops. */
   fallbacks: number;
-  /** Why the last such run was left to them. */
+  /** The reason of the last such run. */
   fallbackReason: string;
 }
 
 /** The options of lower(). */
 export interface LowerOptions {
-  /** Who runs the steps: the fast kernels (default), or the plain loops that define the results. */
+  /** The backend of the steps: the fast kernels (default), or the plain loops that define the results. */
   backend?: "simd" | "reference";
-  /** What is not quantized in bfloat16, as autocast does; here by plain loops, slower than float32. */
+  /** Compute in bfloat16 what is not quantized, as autocast does; here with plain loops, slower than float32. */
   bf16?: boolean;
-  /** False: node by node, with no fused steps; default true. */
+  /** False: run node by node, without fused steps; default true. */
   fuse?: boolean;
 }
 
-/** A program, float or quantized, made ready to run. */
+/** Prepares a program, float or quantized, to run. */
 export function lower(program: Program, options: LowerOptions = {}): Session {
   if (!(program instanceof Program))
     throw new QdqError("InvalidArgument", "this is not a program, or it has been disposed of");

@@ -5,11 +5,11 @@ import { unwrap } from "./loader.js";
 import type { RawSource } from "../wasm/qdq.js";
 
 /**
- * A file that is read when its bytes are wanted, weight by weight, so that nothing ever holds it whole. In Node:
+ * A file that qdq reads weight by weight, so that memory never holds all of it. In Node:
  * `{ size: fstatSync(fd).size, readInto: (offset, out) => readSync(fd, out, 0, out.length, offset) }`.
  */
 export interface ByteSource {
-  /** How many bytes the file has. */
+  /** The size of the file in bytes. */
   readonly size: number;
   /**
    * Fills `out` with the bytes from `offset` on, which all lie in the file, and returns how many it filled; fewer than
@@ -19,9 +19,9 @@ export interface ByteSource {
 }
 
 /**
- * A file of a model: its bytes; what reads parts of them; a Blob, of a page an input's File; or a stream of its bytes.
- * In a worker of a page a Blob is read part by part. Elsewhere Blobs and streams pass through the module's memory,
- * which frees each part once its weights are read.
+ * A model's file: its bytes, a source that reads parts of them, a Blob (in a page the File of an input), or a stream of
+ * its bytes. In a worker of a page a Blob is read in parts. Elsewhere Blobs and streams pass through the module's
+ * memory, which frees each part once its weights are read.
  */
 export type ModelSource =
   | Uint8Array

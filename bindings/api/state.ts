@@ -3,13 +3,13 @@ import { QdqError } from "./error.js";
 import { loadModule, unwrap } from "./module.js";
 import { checkOptions } from "./options.js";
 
-/** The data that is divided, and which shards of it. */
+/** Data divided into shards, and some of its shards. */
 export interface PartOfData {
-  /** Tells the data from other data; the same for all its parts. */
+  /** Identifies the data; the same for all its parts. */
   readonly id: string;
-  /** The number of samples of the whole. */
+  /** The number of samples of all the data. */
   readonly numSamples: number;
-  /** The number of batches of the whole. */
+  /** The number of batches of all the data. */
   readonly numBatches: number;
   /** "3/16" is the third of 16, "1-4,7/16" are several. */
   readonly shard: string;
@@ -17,14 +17,15 @@ export interface PartOfData {
 
 /** The options of mergeStates. */
 export interface MergeOptions {
-  /** Merges although shards are missing, into a part again; default false. */
+  /** Merge although shards are missing, into a larger part; default false. */
   partial?: boolean;
 }
 
 /**
- * Merges what prepared.state() or `qdq calibrate` gave of all shards, in any order and grouping: the bytes of one
- * process that saw all of the data. Throws QdqError{InvalidArgument} for parts that are missing, there twice (they are
- * named by their place in the list), or of another model, recipe, data or version; QdqError{BadFile} for what is none.
+ * Merges the states of all shards from prepared.state() or `qdq calibrate`, in any order and grouping, into the bytes
+ * that one process with all of the data would give. Throws QdqError{InvalidArgument} for parts that are missing, that
+ * occur twice (named by their place in the list), or that belong to another model, recipe, data or version;
+ * QdqError{BadFile} for what is no part.
  */
 export async function mergeStates(states: readonly string[], options: MergeOptions = {}): Promise<string> {
   checkOptions("mergeStates", options, ["partial"]);

@@ -57,8 +57,8 @@ export type DType = keyof TensorArrays;
 export type TensorData = TensorArrays[DType];
 
 /**
- * A tensor as plain data. `Tensor<"float32">` is one whose data is a Float32Array; of a tensor of any dtype the check
- * `tensor.dtype === "float32"` tells it.
+ * A tensor as plain data. The data of a `Tensor<"float32">` is a Float32Array; the check `tensor.dtype === "float32"`
+ * narrows a tensor of any dtype to it.
  */
 export type Tensor<D extends DType = DType> = {
   [K in D]: {
@@ -71,7 +71,7 @@ export type Tensor<D extends DType = DType> = {
   };
 }[D];
 
-/** The dtype that tensor() gives to an array. */
+/** The dtype that tensor() chooses for an array. */
 export type DTypeOf<Data extends TensorData> = Data extends readonly string[]
   ? "string"
   : Data extends Float32Array

@@ -15,19 +15,19 @@ import { fromRaw, rawInputs, tensor, toRaw } from "./tensor.js";
 
 /** A program with fake quantizers in it. run() observes and rounds; convertPt2e() folds its batch norms. */
 export class PreparedQat extends Prepared {
-  /** Whether the fake quantizers take in what passes. */
+  /** Whether the fake quantizers observe values. */
   enableObserver(enabled = true): void {
     unwrap(module().switchPrepared(this.handle, "observer", enabled));
   }
 
-  /** Whether they round it. */
+  /** Whether the fake quantizers round values. */
   enableFakeQuant(enabled = true): void {
     unwrap(module().switchPrepared(this.handle, "fake_quant", enabled));
   }
 
   /**
-   * Puts learnable fake quantizers (PyTorch's _LearnableFakeQuantize) in the place of those that make integers with a
-   * scale of their own. For use before there is a Trainer; they estimate their scales until enableParamLearning().
+   * Replaces the fake quantizers that have a scale of their own with learnable ones (PyTorch's
+   * _LearnableFakeQuantize). Call it before you make a Trainer; they estimate their scales until enableParamLearning().
    */
   learnQparams(options: { useGradScaling?: boolean } = {}): void {
     checkOptions("learnQparams", options, ["useGradScaling"]);
@@ -43,12 +43,12 @@ export class PreparedQat extends Prepared {
     unwrap(module().switchPrepared(this.handle, "param_learning", enabled));
   }
 
-  /** Batch norms take in the statistics of batches (move_exported_model_to_train). */
+  /** Batch norms learn the statistics of batches (move_exported_model_to_train). */
   train(): void {
     unwrap(module().switchPrepared(this.handle, "training", true));
   }
 
-  /** Batch norms keep the statistics that they have (move_exported_model_to_eval). */
+  /** Batch norms keep their statistics (move_exported_model_to_eval). */
   eval(): void {
     unwrap(module().switchPrepared(this.handle, "training", false));
   }
@@ -56,14 +56,14 @@ export class PreparedQat extends Prepared {
 
 /**
  * A program that was exported in training mode in its inference form: batch norms use their running statistics,
- * dropouts do nothing. The program itself is left as it was.
+ * dropouts do nothing. The program itself does not change.
  */
 export const moveExportedModelToEval = (program: Program): Program =>
   new Program(unwrap(module().moveToEval(handleOf(program))), whole);
 
 /**
  * Puts fake quantizers where the quantizer wants them, whose settings have isQat, and rewrites convolutions in front of
- * batch norms so that their weights are rounded as they will be when folded. The program is left as it was.
+ * batch norms so that their weights are rounded as they will be when folded. The program itself does not change.
  * `onWarning` is called with each of the prepared program's warnings().
  */
 export function prepareQatPt2e(
@@ -81,7 +81,7 @@ export function prepareQatPt2e(
 }
 
 /**
- * A loss of one's own: its value for a batch, and its gradient by output (float32 of the output's shape; null, or
+ * Your own loss: its value for a batch, and its gradient by output (float32 of the output's shape; null, or
  * missing at the end, where nothing flows back from the output).
  */
 export type LossFunction = (
@@ -89,52 +89,52 @@ export type LossFunction = (
   batch: TrainingBatch,
 ) => { loss: number; grads: readonly (Tensor | null)[] };
 
-/** How the learning rate changes from step to step, as torch.optim.lr_scheduler has it. */
+/** How the learning rate changes from step to step, as in torch.optim.lr_scheduler. */
 export interface LrSchedule {
   /**
    * "step": times gamma after every stepSize steps (StepLR); "cosine": down to etaMin in totalSteps
    * (CosineAnnealingLR); default "constant".
    */
   schedule?: "constant" | "step" | "cosine";
-  /** Of "step": the steps between two changes of the rate. */
+  /** For "step": the number of steps between two changes of the rate. */
   stepSize?: number;
-  /** Default 0.1. */
+  /** For "step": the factor; default 0.1. */
   gamma?: number;
-  /** Behind the warm-up. */
+  /** For "cosine": the number of steps after the warm-up. */
   totalSteps?: number;
   /** Default 0. */
   etaMin?: number;
-  /** Of LinearLR in front of it; default 0. */
+  /** The number of steps of a warm-up (LinearLR); default 0. */
   warmupSteps?: number;
-  /** What the warm-up begins with; default 1/3. */
+  /** The factor at the start of the warm-up; default 1/3. */
   warmupStartFactor?: number;
 }
 
 /** The options of a Trainer. */
 export interface TrainingOptions {
-  /** The words: of the program's first output; default cross_entropy. */
+  /** A named loss applies to the program's first output; default cross_entropy. */
   loss?: "cross_entropy" | "mse" | LossFunction;
-  /** Default sgd. */
+  /** The optimizer; default sgd. */
   optimizer?: "sgd" | "adam" | "adamw";
-  /** Default 0.01; fine-tuning a trained model wants less: 3e-5 of sgd, 1e-5 of adam. */
+  /** The learning rate; default 0.01. Fine-tuning needs less: 3e-5 for sgd, 1e-5 for adam. */
   lr?: number;
-  /** Of sgd; default 0. */
+  /** The momentum of sgd; default 0. */
   momentum?: number;
-  /** Of sgd with momentum; default false. */
+  /** Nesterov's form of sgd with momentum; default false. */
   nesterov?: boolean;
   /** Default 0. */
   weightDecay?: number;
-  /** Of adam and adamw; default [0.9, 0.999]. */
+  /** The betas of adam and adamw; default [0.9, 0.999]. */
   betas?: readonly [number, number];
-  /** Of adam and adamw; default 1e-8. */
+  /** The eps of adam and adamw; default 1e-8. */
   eps?: number;
-  /** The factor of the rate that learnt scales and zero points have; default 1. */
+  /** The factor of the rate for learnt scales and zero points; default 1. */
   qparamsLr?: number;
-  /** How the learning rate changes; by default it does not. */
+  /** How the learning rate changes; default: it is constant. */
   schedule?: LrSchedule;
-  /** The share of the loss that is the distance to the float model's output, batch.teacher, from 0 (default) to 1. */
+  /** The share of the distance to the float model's output, batch.teacher, in the loss: 0 (default) to 1. */
   distillation?: number;
-  /** Of the distillation; default 1. */
+  /** The temperature of the distillation; default 1. */
   temperature?: number;
 }
 
@@ -245,15 +245,15 @@ export class Trainer extends Handle {
     return Object.fromEntries(Object.entries(raw).map(([name, grad]) => [name, fromRaw(grad)]));
   }
 
-  /** All that training has made so far, under names of their own; plain data, which IndexedDB keeps as it is. */
+  /** The state of the training by name, as plain data that IndexedDB can store. */
   stateDict(): Record<string, Tensor> {
     const raw = unwrap(module().trainState(this.handle));
     return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, fromRaw(value)]));
   }
 
   /**
-   * Goes on where another trainer of the same program, quantizer and options was, to the byte. Throws
-   * QdqError{InvalidArgument} for another's state; this trainer is of no use then.
+   * Resumes from the state of another trainer of the same program, quantizer and options, with the same bytes. Throws
+   * QdqError{InvalidArgument} for the state of any other; this trainer is then unusable.
    */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
     if (typeof state !== "object" || state === null)
@@ -267,19 +267,19 @@ export class Trainer extends Handle {
     return unwrap(module().learningRate(this.handle));
   }
 
-  /** Sets the learning rate that the schedule begins with, of the steps to come. */
+  /** Sets the initial learning rate of the schedule for the next steps. */
   setLr(lr: number): void {
     unwrap(module().setLearningRate(this.handle, lr));
   }
 
-  /** The names of the parameters that are trained. */
+  /** The names of the trained parameters. */
   parameters(): string[] {
     return JSON.parse(unwrap(module().trainedParameters(this.handle)));
   }
 
   /**
-   * A step for each batch; returns the mean of the losses. Between two batches other work gets its turn. Throws
-   * QdqError{Cancelled} when the signal says so; what was learned until then stays.
+   * A step for each batch; returns the mean of the losses. Other work can run between two batches. Throws
+   * QdqError{Cancelled} if the signal aborts; the training so far is kept.
    */
   async train(batches: Iterable<TrainingBatch> | AsyncIterable<TrainingBatch>, work: LongWork = {}): Promise<number> {
     if (!isIterable(batches)) {
@@ -310,13 +310,13 @@ export class Trainer extends Handle {
 export interface Augmentation {
   /** The padding of each side, or above and left. */
   crop?: number | readonly [number, number];
-  /** How likely; true: 0.5. */
+  /** The probability of a flip; true: 0.5. */
   flip?: number | boolean;
-  /** How far brightness may change: a factor from 1 - x to 1 + x. */
+  /** The range x of brightness: a factor from 1 - x to 1 + x. */
   brightness?: number;
-  /** How far contrast may change, likewise. */
+  /** The range of contrast, likewise. */
   contrast?: number;
-  /** How far saturation may change, likewise. */
+  /** The range of saturation, likewise. */
   saturation?: number;
 }
 
@@ -327,7 +327,7 @@ export interface AugmentOptions {
   /** Default 0. */
   epoch?: number;
   /**
-   * The number of each image among all samples; it, the seed and the epoch choose what happens. Default 0, 1, 2, ...
+   * The number of each image among all samples; it, the seed and the epoch determine the change. Default 0, 1, 2, ...
    */
   samples?: readonly number[];
   /** What the images were made with, as the fields of --preprocess; gives black and white. */
