@@ -22,7 +22,7 @@ struct Plan;        // lower/plan.h
 // (WASM).
 std::unique_ptr<OpBackend> make_onednn_ops();
 
-// The instruction that the "simd" backend multiplies integers with on this machine, for people: "16-bit dot product".
+// The instruction with which the "simd" backend multiplies integers on this machine, in words: "16-bit dot product".
 std::string_view integer_products();
 
 // Whether oneDNN's sums of u8 times s8 saturate at 16 bits on this processor (no VNNI), so that int8 layers run on

@@ -1,4 +1,5 @@
-// What the remedies share: a calibrated program, its samples, and a measure of what a change brought.
+// The remedies that recover accuracy, and what they share: a calibrated program, its samples, and a measure of each
+// change.
 #pragma once
 
 #include <functional>
@@ -16,18 +17,18 @@ namespace qdq {
 
 using Batch = std::vector<Tensor>;
 
-// Called between pieces of work, which take well below a second, with what is being done and how far it is, 0 to 1.
-// Work that is to end gives up by what it throws.
+// Called between pieces of work, each well below a second, with the current stage and its progress from 0 to 1. An
+// exception from it ends the work.
 using OnRecovering = std::function<void(const std::string& remedy, double done)>;
 
-// What a remedy brought.
+// The gain of a remedy.
 struct RemedyResult {
   std::string remedy;   // "weight scales", "equalization", "ranges", "sums", "outputs", "rounding" or "bias correction"
   int64_t changes = 0;  // places; 0: it did not help and was not kept
   double before = 0, after = 0;  // Recovery::decibels
 };
 
-// A prepared program with samples that it is judged on. The float outputs are computed once.
+// A prepared program with the samples that judge it. The float outputs are computed once.
 class Recovery {
  public:
   // `prepared` must outlive this. Throws Error{kNotCalibrated} if it needs data first, Error{kInvalidArgument} if it
@@ -100,8 +101,8 @@ constexpr const char* kLeftInFloat = "recovery left its values in float, which b
 // The remedies. Each changes the prepared program and returns how many places; 0 if the outputs did not come nearer to
 // the float ones and nothing changed.
 
-// Lets the scales of weights go below the recipe's eps (2^-12 in XNNPACK's and X86's recipes, as in PyTorch), which
-// drowns weights that a batch norm of large variance was folded into.
+// Lets the scales of weights go below the recipe's eps (2^-12 in XNNPACK's and X86's recipes, as in PyTorch). That eps
+// erases weights that were folded with a batch norm of large variance.
 int64_t free_weight_scales(Recovery& recovery);
 
 // Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations,
@@ -114,20 +115,21 @@ int64_t free_weight_scales(Recovery& recovery);
 // outputs gain 1 dB.
 int64_t equalize(Recovery& recovery);
 
-// Takes out the observers behind the last layers that multiply (convolutions, linear layers, matrix products): what is
-// left there, a pool, a concatenation of boxes and scores, a softmax, runs in float on unrounded values.
+// Removes the observers behind the last layers that multiply (convolutions, linear layers, matrix products). The rest,
+// such as a pool, a concatenation of boxes and scores, or a softmax, then runs in float on unrounded values.
 int64_t release_outputs(Recovery& recovery);
 
-// Takes out the observers that no layer (convolution, linear layer, matrix product) reads, if the outputs are below
-// 30 dB and gain 3: of residual sums where a few channels are far larger than the others, of what layer norms read.
-// Those go first behind which channels lose most, and as many as come within 0.5 dB of taking out all.
+// Removes the observers that no layer (convolution, linear layer, matrix product) reads, if the outputs are below 30 dB
+// and gain 3 dB: those of residual sums with a few channels far larger than the others, and of the inputs of layer
+// norms. It starts with the observers whose channels lose most, and removes as many as come within 0.5 dB of removing
+// all.
 int64_t release_sums(Recovery& recovery);
 
-// Gives each observer of activations the range that serves the outputs: what its class found, the whole range, that of
-// the least squared error, or one without 1e-5 to 2e-3 of the values (range_histogram.h); each cut to what the clamp
-// behind it lets through. What an operator behind the observer computes from 16 samples tells which range serves it;
-// the outputs for 32 samples tell whether this choice or one rule for all is better, and where they differ most, which
-// of both, observer by observer in the order of the graph. Takes as many of these as fit into 1 GB where that is fewer.
+// Gives each observer of activations the range that serves the outputs best. Candidates are the range of its class, the
+// whole range, the range of least squared error, and ranges without 1e-5 to 2e-3 of the values (range_histogram.h),
+// each limited to what the clamp behind it lets through. The result of the operator behind the observer on 16 samples
+// ranks the candidates. The outputs for 32 samples decide between this choice and one rule for all; where they differ
+// most, they decide observer by observer, in the order of the graph. Uses fewer samples if more would need over 1 GB.
 int64_t choose_ranges(Recovery& recovery);
 
 // Rounds weights of 5 bits or fewer for what layers make of them, not each to the nearest: layer after layer, each on
@@ -141,18 +143,17 @@ int64_t choose_ranges(Recovery& recovery);
 // or more for each number that a row reads; of fewer they would learn the samples.
 int64_t round_weights(Recovery& recovery);
 
-// Moves the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the
-// activation if one follows: layer after layer, each behind those that are corrected. A layer without a bias gets one.
-// A layer that gives fewer than 8 values a channel on all samples stays as it is. Takes as many of the samples as fit
-// into 1 GB with what one layer hands to the next.
+// Shifts the bias of every quantized layer so that each channel has the float layer's mean on the samples, behind the
+// activation if one follows: layer by layer, each behind corrected ones. A layer without a bias gets one. A layer with
+// fewer than 8 values per channel on all samples does not change. Uses as many samples as fit into 1 GB together with
+// the values between two layers.
 int64_t correct_biases(Recovery& recovery);
 
-// A sentence for each output of a calibrated program that its int8 form loses, which is known from one batch: less
-// signal than noise. None for a program prepared for training, with inputs that are to be equalized, or with operators
-// that qdq does not have.
+// A sentence for each output of a calibrated program with more noise than signal in int8, judged by one batch. None for
+// a program that was prepared for training, has inputs to be equalized, or has operators that qdq does not have.
 std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch);
 
-// All remedies, one after the other; `on_remedy`, if given, is told of each at once. The same samples give the same
+// All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same
 // bytes in every build, with any number of threads.
 std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,
                                   const std::function<void(const RemedyResult&)>& on_remedy = {},

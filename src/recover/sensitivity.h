@@ -1,4 +1,4 @@
-// What each quantized operator costs.
+// The cost of each quantized operator.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace qdq {
 
-// Ratios of signal to noise in dB, 200 where nothing differs.
+// Signal-to-noise ratios in dB; 200 without any difference.
 struct Sensitivity {
   std::string node, module, op;  // "conv2d_3", "layer1.0.conv1", "aten.conv2d.default"
   double own = 0;      // of the operator's result, for rounded inputs and weights that are float values otherwise
@@ -16,11 +16,11 @@ struct Sensitivity {
   double without = 0;  // if all others do, and this one reads what stands before the rounding
 };
 
-// Every operator of the calibrated program that reads rounded values, in the order of the graph: what it reads is
-// rounded by the program's observers, what it gives is not. `all` receives OutputError of the program with all
-// rounding, which `without` is to be held against. Takes of the recovery's samples so many that the work is about 20
-// runs of each, with what two operators have in common computed once, and 4 samples at least; of programs with fewer
-// than 20 operators all samples.
+// Every operator of the calibrated program that reads rounded values, in the order of the graph: the program's
+// observers round its inputs, and its result is not rounded. `all` receives the OutputError of the program with all
+// rounding, the reference for `without`. Uses so many of the recovery's samples that the work is about 20 runs of each,
+// with the common parts of two operators computed once, and at least 4 samples; for programs with fewer than 20
+// operators, all samples.
 std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all = nullptr);
 
 }  // namespace qdq

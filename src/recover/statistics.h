@@ -1,4 +1,5 @@
-// Accuracy that comes back by what layers read of the calibration data, in sums that merge, and without samples.
+// Recovery of accuracy by statistics of the layers' inputs on the calibration data, in sums that merge, and without
+// samples.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +27,13 @@ struct AppliedRemedy {
 //   the rounding of activations moves. Layers seen at fewer than 8 places stay as they are.
 // Throws Error{kNotCalibrated} if there are no statistics, or the program needs data first.
 std::vector<AppliedRemedy> recover_by_statistics(Prepared& prepared);
-// Bias correction without any data (Nagel et al. 2019, Data-Free Quantization, 4.2): the bias of a layer takes back
-// what the rounding of its weight moves each channel by, where batch norms that were folded tell what it reads on
-// average. Values behind such a norm count as normally distributed, with its bias as the mean and its weight as the
-// standard deviation; ReLU, ReLU6 and other clamps, pools, means, paddings and sums between it and the layer are
-// reckoned with, and the zeros around an image are not. Layers behind anything else, as the first one, stay as they
-// are. Needs no calibration, so that it serves weights-only and dynamic quantization. Returns {"bias correction",
-// layers}. Throws Error{kInvalidArgument} for a program that was prepared for training.
+// Bias correction without any data (Nagel et al. 2019, Data-Free Quantization, 4.2): the bias of a layer compensates
+// the shift of each channel by the rounding of its weight, computed from the mean of the layer's inputs, which folded
+// batch norms provide. Values behind such a norm count as normally distributed, with its bias as the mean and its
+// weight as the standard deviation. ReLU, ReLU6 and other clamps, pools, means, paddings and sums between the norm and
+// the layer are taken into account, but not the zeros around an image. Layers behind anything else, such as the first
+// one, do not change. Needs no calibration, and so works for weights-only and dynamic quantization. Returns {"bias
+// correction", layers}. Throws Error{kInvalidArgument} for a program that was prepared for training.
 AppliedRemedy recover_without_data(Prepared& prepared);
 // Whether they tell of any layer.
 bool recovers_without_data(const Prepared& prepared);

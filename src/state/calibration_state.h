@@ -1,4 +1,5 @@
-// What calibration saw, as a value that merges with that of other parts of the data, exactly and in any order.
+// The statistics of a calibration, as a value that merges with those of other parts of the data, exactly and in any
+// order.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct Shards {
 std::string to_string(const Shards& shards);
 Shards parse_shards(std::string_view text, const std::string& what);
 
-// The data that is divided: what tells it from other data ("" where nobody said), and how much of it there is.
+// The divided data: what identifies it ("" if unknown), and its size.
 struct CalibrationData {
   std::string id;
   int64_t samples = 0, batches = 0;
@@ -39,7 +40,7 @@ struct CalibrationData {
 // for a shard that is none.
 std::pair<int64_t, int64_t> batches_of_shard(int64_t batches, int64_t k, int64_t of);
 
-// What one observer saw. `min` and `max` have an element, or one a channel; none before data.
+// The statistics of one observer. `min` and `max` have one element, or one per channel; none before data.
 struct ObserverStatistics {
   int64_t id = 0;  // its place in Prepared::observers()
   std::string class_name;
@@ -47,7 +48,7 @@ struct ObserverStatistics {
   std::optional<RangeHistogram> histogram;  // of a MergeableHistogramObserver
 };
 
-// What the observers of a prepared program saw of some shards. Those of weights are not in it: they follow from the
+// The statistics of a prepared program's observers on some shards, without those of weights, which follow from the
 // program.
 struct CalibrationState {
   std::string version;  // of the qdq that calibrated
@@ -71,9 +72,9 @@ void load_state(Prepared& prepared, const CalibrationState& state, const std::st
 // Throws what state_of throws for observers, before the work begins.
 void check_mergeable(const Prepared& prepared);
 
-// Merges states one after the other and holds no more than one. All that it does is exact: counts are added, least and
-// largest values compared. So the order and the grouping change nothing, and the state of all shards is that of one
-// process. What layers read is added up exactly, too (ExactSums), as long as all parts have the same batches.
+// Merges states one by one and holds only one. The merge is exact: it adds counts, and compares minima and maxima. So
+// the order and the grouping change nothing, and the state of all shards equals that of one process. It also adds the
+// statistics of layers' inputs exactly (ExactSums) if all parts have the same batches.
 class StateMerger {
  public:
   // `name` says in errors where the state is from: "part3.json". Throws Error{kInvalidArgument}, naming both, if it
