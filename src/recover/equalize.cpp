@@ -102,17 +102,17 @@ void widen(std::vector<float>& min, std::vector<float>& max, const Tensor& x, in
 
 void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
   std::map<const Node*, std::vector<std::pair<Seam*, int64_t>>> by_input;
-  std::map<const Node*, Seam*> clamped;
+  std::map<const Node*, std::pair<Seam*, int64_t>> clamped;
   for (Seam& seam : seams) {
     for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, reader.axis);
-    if (has_clamps(seam)) clamped[seam.producer] = &seam;
+    for (const auto& [value, axis] : seam.cut) clamped[value] = {&seam, axis};
   }
   Interpreter floats = float_interpreter(recovery.prepared());
   floats.set_node_hook([&](const Node& node, const Value& value) {
     const Tensor* x = value.get_if<Tensor>();
     if (x == nullptr || x->numel() == 0) return;
     if (const auto seam = clamped.find(&node); seam != clamped.end())
-      widen(seam->second->low, seam->second->high, *x, seam->second->axis);
+      widen(seam->second.first->low, seam->second.first->high, *x, seam->second.second);
     if (const auto found = by_input.find(&node); found != by_input.end())
       for (const auto& [seam, axis] : found->second) widen(seam->min, seam->max, *x, axis);
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "op/facts.h"
 #include "op/math.h"
@@ -135,42 +136,164 @@ std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, co
   return out.groups > 0 ? std::optional(out) : std::nullopt;
 }
 
-std::optional<Seam> seam_behind(const Prepared::Impl& impl, const Node& producer) {
-  const TensorMeta* value = producer.meta.val.tensor();
-  if (value == nullptr || value->dtype != DType::kF32) return std::nullopt;
+// A constant of its own that a product takes for each channel, as exporters spell out the weight of an RMS norm or the
+// scale of a layer.
+struct ChannelScale {
+  OwnConstant constant;
+  std::optional<size_t> observer;  // that sees it as it sees activations
+  int64_t axis;                    // of the channels in the product
+};
+
+std::optional<ChannelScale> channel_scale_of(const Prepared::Impl& impl, const Node& node) {
+  const TensorMeta* value = node.meta.val.tensor();
+  if (!is_a(node, Family::kMultiply) || value == nullptr || node.args().size() < 2) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* argument = node.arg(i).node();
+    if (argument == nullptr || node.arg(1 - i).node() == nullptr) continue;
+    std::optional<OwnConstant> constant = own_constant(impl, argument);
+    std::optional<size_t> observer;
+    if (!constant && (observer = impl.group_of_module(*argument)) && argument->users().size() == 1)
+      constant = own_constant(impl, argument->arg(0).node());
+    if (!constant) continue;
+    const Shape& sizes = impl.program.find_attribute(constant->name)->tensor.sizes();
+    const auto is_many = [](int64_t size) { return size != 1; };
+    const auto channels = std::find_if(sizes.begin(), sizes.end(), is_many);
+    if (channels == sizes.end() || std::any_of(channels + 1, sizes.end(), is_many)) continue;
+    const auto axis = static_cast<int64_t>(value->sizes.size()) - (sizes.end() - channels);
+    if (axis >= 0 && value->sizes[static_cast<size_t>(axis)] == SymInt(*channels))
+      return ChannelScale{*constant, observer, axis};
+  }
+  return std::nullopt;
+}
+
+// What makes the channels of a value, and their axis there.
+std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& impl, const Node& node) {
+  const TensorMeta* value = node.meta.val.tensor();
+  if (value == nullptr || value->dtype != DType::kF32 || node.op() != Node::Op::kCallFunction || op_of(node) == nullptr)
+    return std::nullopt;
+  if (const auto scale = channel_scale_of(impl, node))
+    return {{{&node, scale->constant, std::nullopt, scale->observer}, scale->axis}};
   const auto rank = static_cast<int64_t>(value->sizes.size());
-  const bool convolves = is_plain_convolution(producer), norms = is_a(producer, Family::kNorm);
-  if (!convolves && !norms && !is_linear(producer)) return std::nullopt;
-  const auto weight = own_constant(impl, weight_of(producer));
+  const bool convolves = is_plain_convolution(node), norms = is_a(node, Family::kNorm);
+  if (!convolves && !norms && !is_linear(node)) return std::nullopt;
+  const auto weight = own_constant(impl, weight_of(node));
   if (!weight) return std::nullopt;
   const Tensor& values = impl.program.find_attribute(weight->name)->tensor;
-  if (values.dim() == 0 || (norms && (values.dim() != 1 || producer.target().find("group_norm") != std::string::npos)))
+  if (values.dim() == 0 || (norms && (values.dim() != 1 || node.target().find("group_norm") != std::string::npos)))
     return std::nullopt;
-  Seam seam{&producer, *weight, std::nullopt, convolves ? 1 : rank - 1, values.size(0), {}, {}};
-  const Node* bias = bias_of(producer);
-  if (bias != nullptr && !(seam.bias = own_constant(impl, bias))) return std::nullopt;
-  if (bias != nullptr && seam.bias->observer) return std::nullopt;
-  if (norms && value->sizes.back() != SymInt(seam.channels)) return std::nullopt;
-  std::vector<std::pair<const Node*, Axes>> open = {{&producer, Axes{seam.axis}}};
-  for (size_t i = 0; i < open.size(); ++i) {
-    const auto [read, axes] = open[i];
-    for (const Node* user : read->users()) {
-      const auto observer = impl.group_of_module(*user);
-      if (observer && (!impl.takes_range(*observer) || is_per_channel(impl.groups[*observer].observer->args().qscheme)))
-        return std::nullopt;
-      if (observer) seam.observers.push_back(*observer);
-      if (auto behind = observer ? std::optional(axes) : axes_behind(*user, *read, axes, seam.clamps)) {
-        open.emplace_back(user, std::move(*behind));
-        continue;
-      }
-      auto reader = axes.size() == 1 ? reader_of(impl, *user, *read, axes[0]) : std::nullopt;
-      if (!reader) return std::nullopt;
-      seam.readers.push_back(std::move(*reader));
-    }
-  }
-  if (seam.readers.empty() || seam.observers.empty()) return std::nullopt;
-  return seam;
+  Producer out{&node, *weight, std::nullopt, std::nullopt};
+  const Node* bias = bias_of(node);
+  if (bias != nullptr && (!(out.bias = own_constant(impl, bias)) || out.bias->observer)) return std::nullopt;
+  if (norms && value->sizes.back() != SymInt(values.size(0))) return std::nullopt;
+  return {{std::move(out), convolves ? 1 : rank - 1}};
 }
+
+bool same_sizes(const Node& a, const Node& b) {
+  const TensorMeta *x = a.meta.val.tensor(), *y = b.meta.val.tensor();
+  return x != nullptr && y != nullptr && x->sizes == y->sizes;
+}
+
+// Finds all that has to be scaled together with what one producer makes.
+class SeamSearch {
+ public:
+  explicit SeamSearch(const Prepared::Impl& impl) : impl_(impl) {}
+
+  std::optional<Seam> from(const Node& producer) {
+    const auto first = producer_of(impl_, producer);
+    if (!first || !reach(producer, {first->second}, false)) return std::nullopt;
+    const auto channels = producer.meta.val.tensor()->sizes[static_cast<size_t>(first->second)].constant();
+    if (!channels) return std::nullopt;
+    seam_.channels = *channels;
+    for (size_t i = 0; i < open_.size(); ++i) {
+      const auto [value, is_made] = open_[i];
+      if (!is_made && !trace(*value)) return std::nullopt;
+      for (const Node* user : value->users())
+        if (!pass(*value, *user)) return std::nullopt;
+    }
+    if (seam_.readers.empty() || seam_.observers.empty()) return std::nullopt;
+    for (const Node* product : products_)  // both factors would scale
+      if (axes_.count(product->arg(0).node()) + axes_.count(product->arg(1).node()) != 1) return std::nullopt;
+    return std::move(seam_);
+  }
+
+ private:
+  // Notes that the channels along these axes of a value scale; `is_made`: what makes the value is one of these values.
+  bool reach(const Node& value, const Axes& axes, bool is_made) {
+    const auto [known, is_new] = axes_.try_emplace(&value, axes);
+    if (is_new) open_.emplace_back(&value, is_made);
+    return known->second == axes;
+  }
+
+  bool takes_one_range(size_t observer) const {
+    return impl_.takes_range(observer) && !is_per_channel(impl_.groups[observer].observer->args().qscheme);
+  }
+
+  // Goes back to what makes a value.
+  bool trace(const Node& value) {
+    const Axes axes = axes_.at(&value);
+    if (auto producer = producer_of(impl_, value)) {
+      if (axes != Axes{producer->second}) return false;
+      if (const auto& observer = producer->first.observer) {
+        if (!takes_one_range(*observer)) return false;
+        seam_.observers.push_back(*observer);
+      }
+      seam_.producers.push_back(std::move(producer->first));
+      return true;
+    }
+    const Node* from = value.args().empty() ? nullptr : value.arg(0).node();
+    if (from == nullptr) return false;
+    if (impl_.group_of_module(value)) return reach(*from, axes, false);
+    if (op_of(value) == nullptr) return false;
+    const Node* other = addend(value, *from);
+    if (other != nullptr) return reach(*from, axes, false) && reach(*other, axes, false);
+    FloatRange clamps{-kInf, kInf};
+    return axes_behind(value, *from, axes, clamps) == axes && reach(*from, axes, false);
+  }
+
+  // Goes on to what an operator makes of a value, or notes it as a reader.
+  bool pass(const Node& value, const Node& user) {
+    const Axes axes = axes_.at(&value);
+    if (const auto observer = impl_.group_of_module(user)) {
+      if (!takes_one_range(*observer)) return false;
+      seam_.observers.push_back(*observer);
+      return reach(user, axes, true);
+    }
+    if (user.op() == Node::Op::kCallFunction && op_of(user) != nullptr) {
+      if (const Node* other = addend(user, value)) return reach(*other, axes, false) && reach(user, axes, true);
+      if (is_a(user, Family::kMultiply) && same_sizes(user, value) && !channel_scale_of(impl_, user)) {
+        if (user.arg(0).node() != nullptr && user.arg(1).node() != nullptr) products_.push_back(&user);
+        return reach(user, axes, true);
+      }
+    }
+    if (const auto behind = axes_behind(user, value, axes, seam_.clamps)) {
+      const auto function = activation_function(user);
+      if (function && function->kind == kernel::Activation::Kind::kClamp &&
+          (function->low < 0 || function->high < static_cast<double>(kInf))) {
+        if (axes.size() != 1) return false;
+        seam_.cut.emplace_back(&value, axes[0]);
+      }
+      return reach(user, *behind, true);
+    }
+    auto reader = axes.size() == 1 ? reader_of(impl_, user, value, axes[0]) : std::nullopt;
+    if (!reader) return false;
+    seam_.readers.push_back(std::move(*reader));
+    return true;
+  }
+
+  // What a sum adds to this value, of the same sizes; null if it is no such sum.
+  static const Node* addend(const Node& sum, const Node& value) {
+    if (!(is_a(sum, Family::kAdd) || is_a(sum, Family::kSubtract)) || sum.args().size() < 2) return nullptr;
+    const Node *a = sum.arg(0).node(), *b = sum.arg(1).node();
+    if (a == nullptr || b == nullptr || !same_sizes(*a, sum) || !same_sizes(*b, sum)) return nullptr;
+    return a == &value ? b : b == &value ? a : nullptr;
+  }
+
+  const Prepared::Impl& impl_;
+  Seam seam_;
+  std::map<const Node*, Axes> axes_;
+  std::vector<std::pair<const Node*, bool>> open_;
+  std::vector<const Node*> products_;  // of a value and another one
+};
 
 // The least factor that keeps a channel within the clamps on the samples; nothing if they cut it as it is.
 std::optional<double> least_factor(const Seam& seam, size_t channel) {
@@ -192,8 +315,14 @@ void set_constant(Prepared::Impl& impl, BeforeEqualizing& before, const OwnConst
 std::vector<Seam> seams_of(const Prepared& prepared) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<Seam> out;
-  for (const Node* node : impl.program.graph->nodes())
-    if (auto seam = seam_behind(impl, *node)) out.push_back(std::move(*seam));
+  std::unordered_set<const Node*> known;
+  for (const Node* node : impl.program.graph->nodes()) {
+    if (known.count(node) != 0) continue;
+    auto seam = SeamSearch(impl).from(*node);
+    if (!seam) continue;
+    for (const Producer& producer : seam->producers) known.insert(producer.node);
+    out.push_back(std::move(*seam));
+  }
   return out;
 }
 
@@ -289,8 +418,10 @@ void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, 
   const auto value_of = [&](const OwnConstant& constant) {
     return impl.program.find_attribute(constant.name)->tensor.contiguous();
   };
-  change(seam.weight, with_rows_divided(value_of(seam.weight), by));
-  if (seam.bias) change(*seam.bias, with_rows_divided(value_of(*seam.bias), by));
+  for (const Producer& producer : seam.producers) {
+    change(producer.weight, with_rows_divided(value_of(producer.weight), by));
+    if (producer.bias) change(*producer.bias, with_rows_divided(value_of(*producer.bias), by));
+  }
   for (const Reader& reader : seam.readers)
     change(reader.weight, with_columns_scaled(reader, value_of(reader.weight), by));
 }

@@ -1,4 +1,4 @@
-// Channels that can be scaled between the layer or norm that makes them and the layers that read them.
+// Channels that can be scaled between the layers or norms that make them and the layers that read them.
 #pragma once
 
 #include <optional>
@@ -23,25 +23,31 @@ struct Reader {
   int64_t groups = 1;  // of a convolution: weight [rows, channels / groups, ...]
 };
 
-// Channels that can be scaled: what makes them, and who reads them.
-struct Seam {
-  const Node* producer;
+// A layer, a norm, or a product with a constant for each channel, whose rows give the channels their size.
+struct Producer {
+  const Node* node;
   OwnConstant weight;
   std::optional<OwnConstant> bias;
-  int64_t axis;  // of the channels where they are produced
+  std::optional<size_t> observer;  // that sees the weight as it sees activations
+};
+
+// Channels that can be scaled: what makes them, and who reads them. Several make them where residual sums add them up.
+struct Seam {
+  std::vector<Producer> producers;
   int64_t channels = 0;
   std::vector<Reader> readers;
-  std::vector<size_t> observers;     // that the values pass
-  FloatRange clamps{-kInf, kInf};    // what all clamps behind the producer let through
-  std::vector<float> min{}, max{};   // of each channel, where the readers read it
-  std::vector<float> low{}, high{};  // of each channel, as it is produced; if there are clamps
-  double plain = 0;                  // error as it is, and for each alpha
+  std::vector<size_t> observers;                       // that the values pass
+  FloatRange clamps{-kInf, kInf};                      // what all clamps that the values pass let through
+  std::vector<std::pair<const Node*, int64_t>> cut{};  // what the clamps read, and the axis of the channels there
+  std::vector<float> min{}, max{};                     // of each channel, where the readers read it
+  std::vector<float> low{}, high{};                    // of each channel, where clamps read it
+  double plain = 0;                                    // error as it is, and for each alpha
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
 };
 
 // In the order of the graph.
 std::vector<Seam> seams_of(const Prepared& prepared);
-// Whether something behind the producer clamps the values.
+// Whether something between producers and readers clamps the values.
 bool has_clamps(const Seam& seam);
 // What each channel is divided by, from `min` and `max` of the seam and the weights as they are.
 std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, double alpha);
@@ -60,7 +66,7 @@ struct BeforeEqualizing {
   std::unordered_set<const Observer*> of_constants;
 };
 
-// Divides the rows of the producer's weight and bias by the factors and multiplies the columns of the readers' weights,
+// Divides the rows of the producers' weights and biases by the factors, multiplies the columns of the readers' weights,
 // and gives their observers the ranges that they have then. `before` notes what that changes.
 void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, const std::vector<float>& by);
 

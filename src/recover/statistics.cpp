@@ -94,10 +94,11 @@ double foreseen_error(const Prepared& prepared, const Seam& seam, const MomentsO
                       const std::vector<float>& factors) {
   const std::vector<float> by = factors.empty() ? std::vector<float>(seam.min.size(), 1.0f) : factors;
   double error = 0;
-  if (const auto seen = moments.find(seam.producer->name()); seen != moments.end()) {
-    const Tensor weight = with_rows_divided(constant_value(prepared, seam.weight), by);
-    error += foreseen_share(seen->second, weight, rounded_if_observed(prepared, seam.weight, weight), 0);
-  }
+  for (const Producer& producer : seam.producers)
+    if (const auto seen = moments.find(producer.node->name()); seen != moments.end()) {
+      const Tensor weight = with_rows_divided(constant_value(prepared, producer.weight), by);
+      error += foreseen_share(seen->second, weight, rounded_if_observed(prepared, producer.weight, weight), 0);
+    }
   for (const Reader& reader : seam.readers) {
     LayerMoments seen = moments.at(reader.node->name());
     seen.divide(by);

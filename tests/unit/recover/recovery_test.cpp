@@ -471,6 +471,82 @@ TEST(Equalize, GoesThroughAttention) {
   }
 }
 
+// Multiplies the channels of an attribute by 1 to 1000, or divides them: `inner` elements lie beside each other in a
+// channel.
+void scale_channels(Program& program, const std::string& name, int64_t inner, int64_t channels, float power) {
+  const Tensor tensor = program.find_attribute(name)->tensor;
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.data<float>()[i] *= std::pow(10.0f, power * static_cast<float>(i / inner % channels % 4));
+}
+
+// x[4, 3, 8, 8] -> conv -> a; a + project(relu(expand(a))) -> conv -> mean -> linear: what the sum adds up has channels
+// of very different sizes.
+Program damaged_residual() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {4, 3, 8, 8});
+  const auto conv = [&](Node* from, const std::string& name, int64_t in, int64_t out) {
+    return b.call("conv2d.default",
+                  {from, b.weight(name + ".weight", {out, in, 1, 1}), b.weight(name + ".bias", {out})});
+  };
+  Node* first = conv(x, "first", 3, 8);
+  Node* wide = b.call("relu.default", {conv(first, "expand", 8, 16)});
+  Node* sum = b.call("add.Tensor", {first, conv(wide, "project", 16, 8)});
+  Node* mean = b.call("mean.dim", {b.call("relu.default", {conv(sum, "last", 8, 8)}), Argument::List{2, 3}});
+  Program program =
+      b.finish({b.call("linear.default", {mean, b.weight("head.weight", {5, 8}), b.weight("head.bias", {5})})});
+  scale_channels(program, "first.weight", 3, 8, 1);
+  scale_channels(program, "project.weight", 16, 8, 1);
+  for (const char* name : {"first.bias", "project.bias"}) scale_channels(program, name, 1, 8, 1);
+  for (const char* name : {"expand.weight", "last.weight"}) scale_channels(program, name, 1, 8, -1);
+  return program;
+}
+
+TEST(Equalize, GoesThroughResidualSums) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = calibrated(damaged_residual(), quantizer);
+  Recovery recovery(prepared, batches());
+  const double before = recovery.decibels();
+  EXPECT_GT(equalize(recovery), 0);
+  EXPECT_GT(recovery.decibels(), before + 10);
+  for (const Batch& batch : batches()) {
+    const Tensor x = run_node_by_node(damaged_residual(), batch)[0], y = float_interpreter(prepared).run(batch)[0];
+    for (size_t i = 0; i < 20; ++i) EXPECT_NEAR(y.span<float>()[i], x.span<float>()[i], 2e-4);
+  }
+}
+
+// x[8, 16] -> RMS norm as exporters spell it out -> silu(gate) * up -> down, as decoders have it: the norm's weight and
+// the rows of `up` are of very different sizes.
+Program damaged_gates() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* mean = b.call("mean.dim", {b.call("pow.Tensor_Scalar", {x, 2}), Argument::List{-1}, true});
+  Node* even = b.call("mul.Tensor", {x, b.call("rsqrt.default", {b.call("add.Tensor", {mean, 1e-6})})});
+  Node* norm = b.call("mul.Tensor", {even, b.weight("norm.weight", {16})});
+  Node* gate = b.call("silu.default", {b.call("linear.default", {norm, b.weight("gate.weight", {12, 16})})});
+  Node* up = b.call("linear.default", {norm, b.weight("up.weight", {12, 16})});
+  Node* product = b.call("mul.Tensor", {gate, up});
+  Program program = b.finish({b.call("linear.default", {product, b.weight("down.weight", {4, 12})})});
+  scale_channels(program, "norm.weight", 1, 16, 1);
+  for (const char* name : {"gate.weight", "up.weight"}) scale_channels(program, name, 1, 16, -1);
+  scale_channels(program, "up.weight", 16, 12, 1);
+  scale_channels(program, "down.weight", 1, 12, -1);
+  return program;
+}
+
+TEST(Equalize, GoesThroughProducts) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(damaged_gates(), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  Recovery recovery(prepared, rows());
+  const double before = recovery.decibels();
+  EXPECT_EQ(equalize(recovery), 2);
+  EXPECT_GT(recovery.decibels(), before + 10);
+  for (const Batch& batch : rows()) {
+    const Tensor x = run_node_by_node(damaged_gates(), batch)[0], y = float_interpreter(prepared).run(batch)[0];
+    for (size_t i = 0; i < 32; ++i) EXPECT_NEAR(y.span<float>()[i], x.span<float>()[i], 2e-4);
+  }
+}
+
 TEST(Equalize, LeavesWhatNeedsItNotAsItIs) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
