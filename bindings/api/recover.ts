@@ -130,7 +130,8 @@ export async function gptqByStatistics(prepared: Prepared): Promise<number> {
  * of weights go below the recipe's eps, channels of very different sizes are equalized, ranges of activations are
  * chosen by what they do to the results, what stands behind the last layers is no longer rounded, weights of 5 bits or
  * fewer, and others of models whose outputs have three or more axes, become the integers that serve their layer, not
- * each the nearest, and every layer's bias takes back the mean error of its channels. Each remedy is kept if it helps.
+ * each the nearest, and every layer's bias takes back the mean error of its channels. Each remedy is kept if it helps;
+ * of fewer than 64 samples of a classifier, what a remedy learns from two thirds must serve the last third, too.
  * The batches, those of the calibration or others, are kept in memory. The same samples give the same bytes as `qdq
  * quantize --recover`.
  * `onProgress` is called many times a second with {stage: the remedy, done: 0 to 1}; when the signal is aborted, from

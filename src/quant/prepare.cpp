@@ -233,4 +233,18 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   return Prepared(std::move(impl));
 }
 
+Prepared Prepared::Impl::copy_to_try(const Prepared& prepared) {
+  const Impl& from = of(prepared);
+  auto impl = std::make_unique<Prepared::Impl>();
+  impl->program = from.program.clone();
+  impl->compat = from.compat;
+  impl->groups = from.groups;
+  impl->interface = from.interface;
+  impl->modules = from.modules;
+  impl->of_constants = from.of_constants;
+  impl->float_constants = from.float_constants;
+  impl->backends = from.backends;
+  return Prepared(std::move(impl));
+}
+
 }  // namespace qdq

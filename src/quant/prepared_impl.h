@@ -74,6 +74,9 @@ struct Prepared::Impl {
   }
 
   static Prepared prepare(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends, bool is_qat);
+  // A copy to try changes on: a graph of its own, and the observers of `prepared` until set_range() exchanges them. It
+  // has no annotations and borrows the backends.
+  static Prepared copy_to_try(const Prepared& prepared);
   static Impl& of(Prepared& prepared) { return *prepared.impl_; }
   static const Impl& of(const Prepared& prepared) { return *prepared.impl_; }
 

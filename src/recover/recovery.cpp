@@ -17,6 +17,34 @@ namespace {
 
 int64_t samples_of(const Batch& batch) { return batch.empty() || batch[0].dim() == 0 ? 1 : batch[0].size(0); }
 
+// In how many parts few samples are: each is kept back once.
+constexpr size_t kParts = 3;
+
+// The same samples in at least so many batches, if the program leaves it open how many a batch has.
+std::vector<Batch> in_smaller_batches(const Program& program, const std::vector<Batch>& batches, size_t wanted) {
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  std::optional<SymInt> open;
+  for (size_t i = 0; i < batches[0].size(); ++i) {
+    const TensorMeta* meta = placeholders[i]->meta.val.tensor();
+    if (meta == nullptr || meta->sizes.empty() || meta->sizes[0].is_constant()) return batches;
+    if (open && !(meta->sizes[0] == *open)) return batches;
+    open = meta->sizes[0];
+  }
+  const auto pieces = static_cast<int64_t>((wanted + batches.size() - 1) / batches.size());
+  std::vector<Batch> out;
+  for (const Batch& batch : batches) {
+    // Programs may want two samples or more.
+    const int64_t samples = samples_of(batch), some = std::max<int64_t>(2, (samples + pieces - 1) / pieces);
+    for (int64_t at = 0; at < samples;) {
+      const int64_t end = samples - at - some < 2 ? samples : at + some;
+      Batch& piece = out.emplace_back();
+      for (const Tensor& input : batch) piece.push_back(input.slice(0, at, end).contiguous());
+      at = end;
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering)
@@ -47,11 +75,36 @@ double Recovery::decibels(int64_t samples) {
   const std::vector<const Batch*> batches = some_batches(samples);
   if (const auto known = measured_.find(batches.size()); known != measured_.end()) return known->second;
   OutputError error;
+  add_errors(error, batches);
+  return measured_[batches.size()] = error.decibels();
+}
+
+void Recovery::add_errors(OutputError& error, const std::vector<const Batch*>& batches) {
   for (const Batch* batch : batches) {
     tell_again();
-    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation.run(*batch));
+    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation().run(*batch));
   }
-  return measured_[batches.size()] = error.decibels();
+}
+
+bool Recovery::serves_others(int64_t (*remedy)(Recovery&)) {
+  constexpr int64_t kFewSamples = 64;
+  if (num_samples() >= kFewSamples || answers_at_places(prepared_.program())) return true;
+  const std::vector<Batch> batches =
+      batches_.size() >= kParts ? batches_ : in_smaller_batches(prepared_.program(), batches_, 2 * kParts);
+  if (batches.size() < 2) return true;
+  const OnRecovering tell_same = [this](const std::string&, double) { tell_again(); };
+  OutputError before, after;
+  for (size_t part = 0; part < std::min(kParts, batches.size()); ++part) {
+    std::vector<Batch> kept_back, others;
+    for (size_t i = 0; i < batches.size(); ++i) (i % kParts == part ? kept_back : others).push_back(batches[i]);
+    Prepared copy = Prepared::Impl::copy_to_try(prepared_);
+    Recovery judge(copy, std::move(kept_back), tell_same), pupil(copy, std::move(others), tell_same);
+    judge.add_errors(before, judge.some_batches(judge.num_samples()));
+    remedy(pupil);
+    judge.forget_simulation();
+    judge.add_errors(after, judge.some_batches(judge.num_samples()));
+  }
+  return after.decibels() >= before.decibels();
 }
 
 void Recovery::forget_simulation() noexcept {
@@ -106,6 +159,14 @@ const FloatProgram& Recovery::floats() {
   return *floats_;
 }
 
+bool answers_at_places(const Program& program) {
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
+  return std::any_of(outputs.begin(), outputs.end(), [](const Argument& output) {
+    const TensorMeta* value = output.node() ? output.node()->meta.val.tensor() : nullptr;
+    return value != nullptr && value->dtype == DType::kF32 && value->sizes.size() > 2;
+  });
+}
+
 void Recovery::tell(const std::string& remedy, double done) {
   told_ = remedy;
   told_done_ = done;
@@ -120,19 +181,21 @@ std::optional<RemedyResult> Recovery::next() {
   struct Remedy {
     const char* name;
     int64_t (*apply)(Recovery&);
+    bool learns;  // from the samples, more than whether it helps
   };
-  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
-                                  {"equalization", equalize},
-                                  {"ranges", choose_ranges},
-                                  {"sums", release_sums},
-                                  {"outputs", release_outputs},
-                                  {"rounding", round_weights},
-                                  {"bias correction", correct_biases}};
+  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales, false},
+                                  {"equalization", equalize, true},
+                                  {"ranges", choose_ranges, true},
+                                  {"sums", release_sums, false},
+                                  {"outputs", release_outputs, false},
+                                  {"rounding", round_weights, true},
+                                  {"bias correction", correct_biases, true}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
   if (!decibels_) decibels_ = decibels();
   const Remedy& remedy = kRemedies[next_remedy_];
   tell(remedy.name, 0);
-  RemedyResult result{remedy.name, remedy.apply(*this), *decibels_, *decibels_};
+  const bool may_help = !remedy.learns || serves_others(remedy.apply);
+  RemedyResult result{remedy.name, may_help ? remedy.apply(*this) : 0, *decibels_, *decibels_};
   if (result.changes > 0) {
     decibels_ = result.after = decibels();
   } else {  // the program is as it was, though its observers may have been exchanged for a while

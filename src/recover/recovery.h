@@ -36,8 +36,10 @@ class Recovery {
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
-  // correction. Each is kept if it helps. Nothing if all were tried. If `on_recovering` throws, the prepared program is
-  // as it was before this call.
+  // correction. Each is kept if it helps. Of fewer than 64 samples of a classifier, those that learn from samples
+  // (equalization, ranges, rounding, bias correction) are rehearsed: what they learn of two thirds of the samples must
+  // not take the outputs for the last third further away, each third in turn. Nothing if all remedies were tried. If
+  // `on_recovering` throws, the prepared program is as it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -64,6 +66,10 @@ class Recovery {
   void tell_again();  // what was told last, between pieces of the same work
 
  private:
+  // Whether what a remedy learns from a part of few samples serves the others, too.
+  bool serves_others(int64_t (*remedy)(Recovery&));
+  void add_errors(OutputError& error, const std::vector<const Batch*>& batches);
+
   Prepared& prepared_;
   std::vector<Batch> batches_;
   std::vector<std::vector<Tensor>> outputs_;  // of the float program
@@ -94,6 +100,10 @@ class Undo {
  private:
   std::function<void()> undo_;
 };
+
+// Whether some output has values at many places of a sample: boxes, pixels, tokens. The one answer of a classifier
+// tells too little of a sample to choose among many integers by it.
+bool answers_at_places(const Program& program);
 
 // Why an operator whose observers a remedy takes out stays in float, for explain().
 constexpr const char* kLeftInFloat = "recovery left its values in float, which brings the outputs nearer";

@@ -108,16 +108,6 @@ struct Moments {
   }
 };
 
-// Whether some output has values at many places of a sample: boxes, pixels, tokens. The one answer of a classifier
-// tells too little of a sample to choose among many integers by it.
-bool answers_at_places(const Program& program) {
-  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
-  return std::any_of(outputs.begin(), outputs.end(), [](const Argument& output) {
-    const TensorMeta* value = output.node() ? output.node()->meta.val.tensor() : nullptr;
-    return value != nullptr && value->dtype == DType::kF32 && value->sizes.size() > 2;
-  });
-}
-
 // The integers that a weight may have: scale * n for low <= n <= high.
 struct Grid {
   float scale = 1, low = 0, high = 0;

@@ -6,9 +6,11 @@ const quantizer = () =>
 
 let program;
 let batches;
+let many; // samples: of fewer than 64 a remedy has to show first that it serves others
 beforeAll(async () => {
   program = await qdq.loadPt2(model());
   batches = [1, 2, 3].map((seed) => [images(program, 4, seed)]);
+  many = [1, 2, 3, 4].map((seed) => [images(program, 16, seed)]);
 });
 
 // The error that a promise is rejected with.
@@ -20,17 +22,17 @@ const rejected = (promise) =>
     (error) => error,
   );
 
-async function calibrated() {
+async function calibrated(data = batches) {
   const prepared = qdq.preparePt2e(program, quantizer());
-  await prepared.calibrate(batches);
+  await prepared.calibrate(data);
   return prepared;
 }
 
 test("recovery brings the outputs nearer and says by how much", async () => {
-  const prepared = await calibrated();
+  const prepared = await calibrated(many);
   const stages = new Set();
   const told = [];
-  const results = await qdq.recover(prepared, batches, {
+  const results = await qdq.recover(prepared, many, {
     onProgress: ({ stage, done }) => {
       stages.add(stage);
       expect(done).toBeGreaterThanOrEqual(0);
@@ -54,11 +56,11 @@ test("recovery brings the outputs nearer and says by how much", async () => {
 });
 
 test("a cancelled recovery keeps the remedies before", async () => {
-  const prepared = await calibrated();
+  const prepared = await calibrated(many);
   const abort = new AbortController();
   let results = [];
   const error = await rejected(
-    qdq.recover(prepared, batches, {
+    qdq.recover(prepared, many, {
       signal: abort.signal,
       onRemedy: (result) => results.push(result),
       onProgress: ({ stage, done }) => {
@@ -76,11 +78,11 @@ test("a cancelled recovery keeps the remedies before", async () => {
     "rounding",
   ]);
   // What stayed is what those give.
-  const other = await calibrated();
-  const again = await qdq.recover(other, batches, {});
+  const other = await calibrated(many);
+  const again = await qdq.recover(other, many, {});
   expect(again.slice(0, 6)).toEqual(results);
   // It can be taken up again.
-  results = await qdq.recover(prepared, batches);
+  results = await qdq.recover(prepared, many);
   expect(results[0].before).toBe(again[4].after);
   expect(results.at(-1).after).toBeGreaterThan(again[4].after);
 });

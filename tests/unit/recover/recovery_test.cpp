@@ -691,6 +691,31 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), results.back().after);
 }
 
+// The last of three batches is far larger than the others, whose ranges do not serve it.
+TEST(Recover, LearnsNothingFromFewSamplesThatDoesNotServeOthers) {
+  std::vector<Batch> few = rows();
+  for (float& value : few[2][0].span<float>()) value *= 8;
+  XNNPACKQuantizer quantizer = xnnpack();
+  const auto prepared = [&] {
+    ProgramBuilder b;
+    Node* x = b.input("x", {8, 16});
+    Node* first = b.call("linear.default", {x, b.weight("first.weight", {12, 16}), b.weight("first.bias", {12})});
+    Node* relu = b.call("relu.default", {first});
+    Prepared out =
+        prepare_pt2e(b.finish({b.call("linear.default", {relu, b.weight("last.weight", {4, 12})})}), quantizer);
+    for (const Batch& batch : few) out.run(batch);
+    return out;
+  };
+  Prepared careless = prepared(), careful = prepared();
+  Recovery recovery(careless, few);
+  EXPECT_GT(choose_ranges(recovery), 0);
+  for (const RemedyResult& result : recover(careful, few)) {
+    if (result.remedy == "ranges") {
+      EXPECT_EQ(result.changes, 0);
+    }
+  }
+}
+
 TEST(Recover, GivesTheSameBytesWithAnyNumberOfThreads) {
   for (const int64_t weight_bits : {4, 8}) {
     const auto recovered = [&](int threads) {
