@@ -37,17 +37,21 @@ COLUMNS = [
 ]
 
 
-def measure_others(name):
+def accuracy(outputs, labels):
+    """In %; the axis of classes is the one that labels do not have."""
+    axis = next(a for a in range(1, outputs.ndim) if outputs.shape[:a] + outputs.shape[a + 1 :] == labels.shape)
+    return 100 * float((outputs.argmax(axis) == labels).mean())
+
+
+def measure_others(folder):
     """In a Python with both: the columns of PyTorch and ONNX Runtime, as JSON; an error's last line where one fails."""
     import numpy
 
-    folder = WORK / name
     calib, test = (numpy.load(folder / f"{part}.npz")["arr_0"] for part in ("calib", "test"))
     labels = numpy.load(folder / "labels.npy")
 
     def top1(run):
-        answers = [run(test[i : i + BATCH]).argmax(1) for i in range(0, len(test), BATCH)]
-        return 100 * float((numpy.concatenate(answers) == labels).mean())
+        return accuracy(numpy.concatenate([run(test[i : i + BATCH]) for i in range(0, len(test), BATCH)]), labels)
 
     def by_torch(quantizer):
         import torch
@@ -137,7 +141,7 @@ def main():
     parser.add_argument("--only", action="append")
     parser.add_argument("--qdq", default="./dev qdq")
     parser.add_argument("--python")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure_others(options.measure)
@@ -152,7 +156,7 @@ def main():
         shutil.copyfile(options.models / name / "model.pt2", WORK / name / "model.pt2")
         run([*qdq, "convert", str(WORK / name / "model.pt2"), str(WORK / name / "model.onnx")])
         found = measure_qdq(name, qdq)
-        script = ["tests/accuracy_beside.py", "build/models", "--measure", name]
+        script = ["tests/accuracy_beside.py", "build/models", "--measure", str(WORK / name)]
         run([*shlex.split(options.python), *script])
         found |= json.loads((WORK / name / "beside.json").read_text())
         notes += [f"{name}, {column}: {why}" for column, why in found.items() if isinstance(why, str)]
