@@ -284,7 +284,7 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
   ])("wrong usage ends with 2: %j", (args) => {
     const { status, stdout, stderr } = qdq(...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
-    expect(stderr).toMatch(/^qdq: .+; see qdq (\w+ )?--help\n$/);
+    expect(stderr).toMatch(/^qdq: .+(; see|; did you mean [\w-]+\? See) qdq (\w+ )?--help\n$/);
   });
 
   test("helps", () => {
