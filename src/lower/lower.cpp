@@ -198,6 +198,11 @@ struct Session::Impl {
     return std::any_of(step_backends.begin(), step_backends.end(), [&](const auto& one) { return one->has(kind); });
   }
 
+  void fuse(bool floats) {
+    const bool is_dynamic = has_steps(PlanStep::Kind::kDynamicLinear);
+    fusion = fuse_program(program, {.dynamic = is_dynamic, .floats = floats, .bf16 = options.bf16});
+  }
+
   // Runs write to buffers of the session's own.
   void own_state() {
     for (const std::string& name : written_buffers(program)) {
@@ -425,9 +430,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     impl_->options = options;
     impl_->gains_by_sizes = impl_->unfused && impl_->first_state.empty() && has_open_inputs(*impl_->unfused) &&
                             gains_by_known_sizes(*impl_->unfused);
-    impl_->fusion = fuse_program(
-        impl_->program,
-        {.dynamic = impl_->has_steps(PlanStep::Kind::kDynamicLinear), .floats = floats, .bf16 = options.bf16});
+    impl_->fuse(floats);
     if (!floats) fold_norms_into_weights(impl_->program);
     if (options.bf16) impl_->use_bf16(*first);
     if (first) impl_->warn_of_saturation(*first);
