@@ -1,7 +1,7 @@
 // Quantizers and observers written in JavaScript: what they decide, and what becomes of their mistakes.
 const { images, model, qdq, thrown } = require("./shapes.js");
 
-const { ComposableQuantizer, QdqError, XNNPACKQuantizer } = qdq;
+const { ComposableQuantizer, XNNPACKQuantizer } = qdq;
 
 let program;
 beforeAll(async () => {
