@@ -60,6 +60,8 @@ ModelFiles save_program(const Program& program, const std::string& path, const O
     out.warning = onnx_saturation_warning(program);
     return out;
   }
+  QDQ_CHECK(!options.dedicated_pairs, kInvalidArgument, path,
+            " is not to be an .onnx file, and no other has QuantizeLinear and DequantizeLinear for each reader");
   out.model = save_pt2_parts(program);
   const std::vector<std::string> foreign = operators_outside_pytorch(program);
   if (foreign.empty()) return out;

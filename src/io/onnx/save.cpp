@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "io/onnx.h"
+#include "io/onnx/dedicated_pairs.h"
 #include "io/onnx/export.h"
 #include "io/onnx/float16.h"
 #include "io/onnx/import.h"
@@ -446,6 +447,9 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   complete.graph->eliminate_dead_code();
   prepare_to_write(complete);
   if (!options.signed_activations) make_activations_unsigned(complete);
+  QDQ_CHECK(!options.dedicated_pairs || dedicate_pairs(complete) > 0, kInvalidArgument,
+            "dedicated pairs of QuantizeLinear and DequantizeLinear are wanted, but no activation of the model is "
+            "quantized by a range that is known; quantize it with samples first, or leave the option out");
   for (Node* node : complete.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));
     if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);

@@ -1,7 +1,10 @@
 // ATen operators that choose, place and sort elements, and that sample images, as ONNX ones.
 #include <algorithm>
+#include <numeric>
 
 #include "io/onnx/export.h"
+#include "io/onnx/integer_layers.h"
+#include "op/infer.h"
 
 namespace qdq {
 namespace {
