@@ -83,14 +83,17 @@ val save_as_onnx(int program, const std::string& settings) {
     if (fields.find("opset")) options.opset = fields.required<int64_t>("opset");
     options.signed_activations = fields.optional<bool>("signed_activations", false);
     options.unsigned_weights = fields.optional<bool>("unsigned_weights", false);
+    options.dedicated_pairs = fields.optional<bool>("dedicated_pairs", false);
     options.float16 = fields.optional<bool>("float16", false);
     options.bnb4 = fields.optional<bool>("bnb4", false);
     return bytes_to(save_onnx(held<const Program>(program, "a program"), options));
   });
 }
 
-val runtime_profile_of(const std::string& name, bool is_dynamic) {
-  return guard([&] { return format::print_json(profile_report(runtime_profile(name), is_dynamic)); });
+val runtime_profile_of(const std::string& name, bool is_dynamic, int activation_bits, int weight_bits) {
+  return guard([&] {
+    return format::print_json(profile_report(runtime_profile(name), {is_dynamic, activation_bits, weight_bits}));
+  });
 }
 
 val transformers_js_files(int program, const val& dtypes, const std::string& model_file_name) {

@@ -69,6 +69,11 @@ export interface OnnxOptions {
   signedActivations?: boolean;
   /** Write int8 weights of integer products as uint8 with the same values. */
   unsignedWeights?: boolean;
+  /**
+   * Give each operator that reads a quantized activation its own QuantizeLinear and DequantizeLinear, as the
+   * DedicatedQDQPair of ONNX Runtime's tools. A program without such pairs is refused.
+   */
+  dedicatedPairs?: boolean;
   /** Write float32 within the model as float16; inputs and outputs do not change. */
   float16?: boolean;
   /** Write float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
@@ -83,7 +88,7 @@ export function saveOnnx(
   program: Program,
   options: OnnxOptions & { onWarning?: (warning: string) => void } = {},
 ): Uint8Array {
-  const settings = ["opset", "signedActivations", "unsignedWeights", "float16", "bnb4"];
+  const settings = ["opset", "signedActivations", "unsignedWeights", "dedicatedPairs", "float16", "bnb4"];
   checkOptions("saveOnnx", options, [...settings, "onWarning"]);
   const { onWarning, ...onnx } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";

@@ -124,6 +124,7 @@ export type {
   RuntimeName,
   RuntimeProfile,
   RuntimeReport,
+  RuntimeSettings,
   RuntimeVerdict,
   TransformersJsDtype,
   TransformersJsFile,

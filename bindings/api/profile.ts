@@ -59,16 +59,24 @@ export interface RuntimeReport {
   operators: readonly RuntimeVerdict[];
 }
 
+/** What else is asked of a profile. */
+export interface RuntimeSettings {
+  /** Whether ranges of activations are found while the model runs; default false. */
+  isDynamic?: boolean;
+  /** Bits of the integers of activations; 16 where the runtime computes with them: "qnn". Default 8. */
+  activationBits?: 8 | 16;
+  /** Bits of the integers of weights; 7 where products of 8 bits can saturate: "ort" and "openvino". Default 8. */
+  weightBits?: 7 | 8;
+}
+
 /**
- * The profile of a runtime. `isDynamic`: ranges of activations are found while the model runs. Throws
- * QdqError{InvalidArgument} for a name that there is not, and where the runtime does not compute so.
+ * The profile of a runtime. Throws QdqError{InvalidArgument} for a name that there is not, and where the runtime does
+ * not compute as the settings ask.
  */
-export async function runtimeProfile(
-  name: RuntimeName,
-  options: { isDynamic?: boolean } = {},
-): Promise<RuntimeProfile> {
-  checkOptions("runtimeProfile", options, ["isDynamic"]);
-  return fromJson(unwrap((await loadModule()).runtimeProfile(name, options.isDynamic ?? false)));
+export async function runtimeProfile(name: RuntimeName, settings: RuntimeSettings = {}): Promise<RuntimeProfile> {
+  checkOptions("runtimeProfile", settings, ["isDynamic", "activationBits", "weightBits"]);
+  const { isDynamic = false, activationBits = 8, weightBits = 8 } = settings;
+  return fromJson(unwrap((await loadModule()).runtimeProfile(name, isDynamic, activationBits, weightBits)));
 }
 
 /**

@@ -166,6 +166,8 @@ export interface PatternRow {
   output?: "quantized" | "like_input" | "float" | FixedQParamsQuantizationSpec;
   /** Whether operands must be float32, and single numbers not so large that histograms fail on them. */
   onlyFloat32?: boolean;
+  /** Whether the last operator must average over the height and width of images, and keep them as 1 x 1. */
+  onlyGlobalPools?: boolean;
   /** For which configs the row is; default static and qat. */
   modes?: readonly ("static" | "dynamic" | "qat")[];
   /** A condition in words. */

@@ -127,7 +127,7 @@ export interface RawModule extends RawRunner {
     files: Record<string, RawSource> | undefined,
     fixed: Record<string, number | number[]>,
   ): Answer<number>;
-  runtimeProfile(name: string, isDynamic: boolean): Answer<string>;
+  runtimeProfile(name: string, isDynamic: boolean, activationBits: number, weightBits: number): Answer<string>;
   transformersJsFiles(program: number, dtypes: string[], modelFileName: string): Answer<string>;
   runtimeReport(program: number, name: string): Answer<string>;
   savePt2(program: number): Answer<Uint8Array>;

@@ -259,7 +259,7 @@ void add_inspect(CommandLine& line) {
         const CLI::App& words = *line.app.get_subcommand("inspect");
         for (const char* option :
              {"--recipe", "--quantizer", "--fx", "--equalize", "--dynamic", "--weights-only", "--reduce-range",
-              "--weight-bits", "--group-size", "--observer", "--exclude", "--qat"})
+              "--weight-bits", "--activation-bits", "--group-size", "--observer", "--exclude", "--qat"})
           require(words, option, needs_quantizer, "--explain or --capabilities");
       });
   verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx); not needed with --capabilities");

@@ -144,7 +144,7 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
-                                      "bits of the weights' integers, 2 to 8 (8); below 8, add --recover")
+                                      "bits of the weights' integers, 2 to 8 (8); below 8, add --recover; with --for 7")
                           ->check(CLI::Range(2, 8))
                           ->type_name("N");
   auto* observer =
@@ -157,12 +157,16 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                                      "with --dynamic, activations get one per token")
                          ->check(CLI::Range(2, 1 << 16))
                          ->type_name("N");
+  verb.add_option("--activation-bits", options.activation_bits,
+                  "with --for qnn: bits of the activations' integers, 8 (default) or 16")
+      ->check(CLI::IsMember({8, 16}))
+      ->needs(runtime)
+      ->type_name("N");
   weight_bits->excludes(reduce_range);
   for (CLI::Option* other : {quantizer, fx, dynamic, weights_only, reduce_range, weight_bits, group_size, observer})
     recipe->excludes(other);
   for (CLI::Option* other : {dynamic, weights_only, group_size}) observer->excludes(other);
-  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, weight_bits, group_size})
-    runtime->excludes(other);
+  for (CLI::Option* other : {quantizer, fx, recipe, weights_only, reduce_range, group_size}) runtime->excludes(other);
   group_size->excludes(fx);
   quantizer->excludes(fx);
   dynamic->excludes(weights_only);
@@ -184,6 +188,8 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
   auto* are_signed =
       verb.add_flag("--onnx-signed-activations", options.signed_activations,
                     "write int8 activations as int8 (default: as uint8 with the same values, for ONNX Runtime on x86)");
+  verb.add_flag("--onnx-dedicated-pairs", options.dedicated_pairs,
+                "give each operator that reads a quantized value its own QuantizeLinear and DequantizeLinear");
   return {opset, are_signed};
 }
 

@@ -72,6 +72,9 @@ bool wants_folder(const QuantizeOptions& options) {
         std::pair(!options.precisions.empty(), "--precisions"), std::pair(!options.search.empty(), "--search"),
         std::pair(options.use_reference_representation, "--reference-representation"),
         std::pair(options.no_fold_quantize, "--no-fold-quantize"), std::pair(options.time_layers, "--time-layers"),
+        std::pair(options.quantizer.activation_bits != 8, "--activation-bits"),
+        std::pair(options.quantizer.weight_bits != 8, "--weight-bits"),
+        std::pair(options.onnx.dedicated_pairs, "--onnx-dedicated-pairs"),
         std::pair(options.allow_training_mode, "--allow-training-mode")})
     QDQ_CHECK(!given, kInvalidArgument, word,
               " is about one file, and --for transformers.js makes several in a folder; name one that ends in .onnx");

@@ -13,6 +13,10 @@ namespace {
 
 using format::Json;
 
+RuntimeSettings settings_of(const QuantizerOptions& options) {
+  return {options.dynamic, options.activation_bits, options.weight_bits};
+}
+
 Json fx_recipe(const QuantizerOptions& options) {
   QDQ_CHECK(!options.reduce_range, kInvalidArgument,
             "--reduce-range does not go with --fx: the mappings of x86 and fbgemm reduce the range already");
@@ -78,7 +82,7 @@ Json weights_only_recipe(const std::string& name, const QuantizerOptions& option
 }
 
 Json recipe_of_words(const QuantizerOptions& options) {
-  if (!options.runtime.empty()) return recipe_of(runtime_profile(options.runtime), options.dynamic);
+  if (!options.runtime.empty()) return recipe_of(runtime_profile(options.runtime), settings_of(options));
   if (!options.fx.empty()) return fx_recipe(options);
   const std::string& wanted = options.quantizer;
   const bool is_xnnpack = wanted.empty() || wanted == "xnnpack" || wanted == "XNNPACKQuantizer";
@@ -173,9 +177,10 @@ const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::
   if (options.runtime.empty()) return nullptr;
   const RuntimeProfile& profile = runtime_profile(options.runtime);
   check_ending(profile, output);
-  const bool is_beside = onnx.external_data;
-  onnx = profile.onnx;
-  onnx.external_data = is_beside;
+  const OnnxOptions wanted = onnx;
+  onnx = onnx_options_of(profile, settings_of(options));
+  onnx.external_data = wanted.external_data;
+  onnx.dedicated_pairs = wanted.dedicated_pairs;
   return &profile;
 }
 

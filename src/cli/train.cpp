@@ -349,7 +349,9 @@ void add_train(CommandLine& line) {
       ->type_name("DATA");
   add_label_options(*verb, options->labels, options->classes);
   verb->add_option("-o,--output", options->output, "the model to write (.pt2 or .onnx)")->required()->type_name("OUT");
-  verb->remove_option(add_quantizer_options(*verb, options->quantizer));  // profiles have no rows for batch norms
+  // Profiles have no rows for batch norms.
+  verb->remove_option(add_quantizer_options(*verb, options->quantizer));
+  verb->remove_option(verb->get_option("--activation-bits"));
   add_data_options(*verb, options->data_options);
   verb->add_option("--epochs", options->epochs, "the number of passes over the samples (3)")
       ->type_name("N")

@@ -29,6 +29,7 @@ struct QuantizerOptions {
   bool equalize = false;             // with fx: input-weight equalization of all layers that can have it
   bool reduce_range = false;         // so that u8 * s8 does not saturate on processors without VNNI
   int64_t weight_bits = 8;           // of the integers of weights, 2 to 8; stored as int8
+  int64_t activation_bits = 8;       // of the integers of activations, with `runtime`: 8 or 16
   std::string observer;              // of activations: "min-max", "percentile", "entropy" or "mse"; empty: histogram
   int64_t group_size = 0;            // neighbours in a row of a linear layer's weight that share a scale; 0: rows
   bool qat = false;                  // settings with is_qat where they do not say: fake quantizers

@@ -1,8 +1,13 @@
 // The table of runtimes, and the recipes that it makes.
 #include "profile/runtime_profile.h"
 
+#include <algorithm>
+
 #include "base/nearest_word.h"
 #include "format/json.h"
+#include "op/facts.h"
+#include "op/targets.h"
+#include "quant/quantizers/patterns.h"
 
 namespace qdq {
 
@@ -24,15 +29,28 @@ constexpr RuntimeRule::Range kUnit = {0, 1}, kBothSides = {-1, 2};  // of sigmoi
 // ONNX Runtime's CPU provider, native and Web: onnxruntime/core/optimizer/qdq_transformer/selectors_actions of
 // github.com/microsoft/onnxruntime. qdq_selector_action_transformer.cc lists what is joined to which operator, and the
 // Check functions of qdq_selectors.cc say what each asks for. Convolutions want a quantized result, Gemm and MatMul do
-// not. What is behind an addition of floats stays float. Softmax is left in float: its input is often masked, and 8
-// bits do not hold a mask and the numbers beside it.
+// not. What is behind an addition of floats stays float. Recipes leave softmax in float: its input is often masked, and
+// 8 bits do not hold a mask and the numbers beside it.
 constexpr RuntimeRule kOnnxRuntime[] = {
-    {kConvolution, "aten.conv1d aten.conv2d aten.conv3d", IntegerForm::kLayer, "QLinearConv"},
-    {"linear", "aten.linear", IntegerForm::kOpenLayer, "QGemm or MatMulIntegerToFloat"},
-    {"product", "aten.matmul aten.bmm", IntegerForm::kProduct, "QLinearMatMul or MatMulIntegerToFloat"},
+    {.name = kConvolution,
+     .operators = "aten.conv1d aten.conv2d aten.conv3d",
+     .form = IntegerForm::kLayer,
+     .kernel = "QLinearConv",
+     .dynamic_kernel = "ConvInteger"},
+    {.name = "linear",
+     .operators = "aten.linear",
+     .form = IntegerForm::kOpenLayer,
+     .kernel = "QGemm or MatMulIntegerToFloat",
+     .dynamic_kernel = "DynamicQuantizeMatMul or MatMulIntegerToFloat"},
+    {"product", "aten.matmul aten.bmm aten.mm", IntegerForm::kProduct, "QLinearMatMul or MatMulIntegerToFloat"},
     {"addition", "aten.add.Tensor", IntegerForm::kElements, "QLinearAdd"},
     {"multiplication", "aten.mul.Tensor", IntegerForm::kElements, "QLinearMul"},
     {"sigmoid", "aten.sigmoid", IntegerForm::kElements, "QLinearSigmoid", kUnit},
+    {.name = "softmax",
+     .operators = "aten.softmax",
+     .form = IntegerForm::kElements,
+     .kernel = "QLinearSoftmax",
+     .is_foreign = true},
     {"leaky relu", "aten.leaky_relu", IntegerForm::kElements, "QLinearLeakyRelu"},
     {"average pool", kAveragePools, IntegerForm::kElements, "QLinearAveragePool"},
     {"cat", kCat, IntegerForm::kElements, "QLinearConcat"},
@@ -106,19 +124,124 @@ constexpr RuntimeRule kQnn[] = {
     {"resize", "aten.upsample_nearest2d aten.upsample_bilinear2d", IntegerForm::kElements, "Resize"},
     {"move", kMoves, IntegerForm::kSameTerms}};
 
-// The configs of executorch/backends/xnnpack/partition/config in github.com/pytorch/executorch: what stands between
-// dequantize and quantize nodes as XNNPACKQuantizer writes them.
+// ExecuTorch's XNNPACK partitioner takes dequantize nodes, an operator, what it fuses and a quantize node together:
+// GEMMConfig of gemm_configs.py and the STATIC_QUANT classes of generic_node_configs.py in
+// backends/xnnpack/partition/config of github.com/pytorch/executorch (August 2026). It sees what decompositions leave:
+// pools to 1 x 1 are mean.dim, relu6 is hardtanh, flatten is view_copy. tests/unit/cli/executorch_test.cpp has those
+// rules as data of its own.
+constexpr std::string_view kXnnpackClips = "aten.relu aten.relu6 aten.hardtanh";
+constexpr std::string_view kNothing = "";
+
+bool is_open(const Node* node) {
+  const TensorMeta* meta = node ? node->meta.val.tensor() : nullptr;
+  return meta != nullptr && std::any_of(meta->sizes.begin(), meta->sizes.end(),
+                                        [](const SymInt& size) { return !size.constant().has_value(); });
+}
+
+// ConvolutionConfig: of dynamic ones those over images alone, and none of one channel each.
+std::string refuses_convolution(const Node& node, bool is_dynamic) {
+  if (!is_dynamic) return "";
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (meta == nullptr || meta->sizes.size() != 4) return "dynamic convolutions are taken over images alone";
+  return node.arg(6).integer().value_or(1) > 1 ? "dynamic convolutions are taken without groups alone" : "";
+}
+
+// ConvolutionConfig: of transposed ones those without groups whose scales are of the results' channels.
+std::string refuses_transposed(const Node& node, bool /*is_dynamic*/) {
+  const Node* weight = weight_of(node);
+  if (weight == nullptr || !weight->is(op::kDequantizeChannels)) return "";
+  const bool is_taken = weight->arg(3).integer() == 1 && node.arg(6).integer().value_or(1) == 1;
+  return is_taken ? "" : "scales by channel are taken of the second axis of its weight alone, and without groups";
+}
+
+// GEMMConfig: dynamic products want a scale for each channel of the weight.
+std::string refuses_linear(const Node& node, bool is_dynamic) {
+  const Node* weight = weight_of(node);
+  return is_dynamic && weight && weight->is(op::kDequantize)
+             ? "dynamic products want a scale for each channel of the weight"
+             : "";
+}
+
+// ViewCopyConfig, SliceCopyConfig and UnsqueezeCopyConfig.
+std::string refuses_move(const Node& node, bool /*is_dynamic*/) {
+  const bool is_slice = is_one_of(node, "aten.slice");
+  if (!is_one_of(node, "aten.permute aten.transpose") && is_open(&node)) return "its result has open sizes";
+  if (is_slice && (is_open(node.arg(0).node()) || node.arg(4).integer().value_or(1) != 1))
+    return "slices are taken with steps of 1 and of known sizes alone";
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (is_one_of(node, "aten.unsqueeze") && meta && node.arg(1).integer().value_or(0) != -1 &&
+      node.arg(1).integer().value_or(0) != static_cast<int64_t>(meta->sizes.size()) - 1)
+    return "axes are added behind the last one alone";
+  return "";
+}
+
+// MaxPool2dConfig: strides no larger than windows, and ceil_mode for known sizes.
+std::string refuses_max_pool(const Node& node, bool /*is_dynamic*/) {
+  const auto of = [&](size_t argument, size_t i) -> int64_t {
+    const Argument& value = node.arg(argument);
+    if (!value.is_list()) return value.integer().value_or(0);
+    const Argument::List& list = value.list();
+    return list.empty() ? 0 : list[std::min(i, list.size() - 1)].integer().value_or(0);
+  };
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (of(2, i) > of(1, i)) return "its stride is larger than its window";
+  return node.arg(5).integer().value_or(0) != 0 && is_open(&node) ? "it rounds open sizes up" : "";
+}
+
 constexpr RuntimeRule kExecutorch[] = {
-    {kConvolution, kConvolutions, IntegerForm::kLayer, "Conv2d"},
-    {"linear", "aten.linear", IntegerForm::kLayer, "FullyConnected"},
-    {"addition", "aten.add.Tensor", IntegerForm::kElements, "Add"},
-    {"multiplication", "aten.mul.Tensor", IntegerForm::kElements, "Multiply"},
-    {"mean", "aten.mean.dim", IntegerForm::kElements, "GlobalAvgPooling2d"},
-    {"average pool", "aten.adaptive_avg_pool2d", IntegerForm::kElements, "GlobalAvgPooling2d"},
-    {"cat", kCat, IntegerForm::kSameTerms, "Concatenate"},
-    {"max pool", "aten.max_pool2d", IntegerForm::kSameTerms, "MaxPooling2d"},
-    {"clamp", "aten.hardtanh aten.relu", IntegerForm::kSameTerms, "Clamp"},
-    {"move", "aten.view aten.permute aten.slice aten.squeeze aten.unsqueeze", IntegerForm::kSameTerms}};
+    {.name = kConvolution,
+     .operators = kConvolutions,
+     .form = IntegerForm::kLayer,
+     .kernel = "Conv2d",
+     .fused = kXnnpackClips,
+     .refuses = refuses_convolution},
+    {.name = "transposed convolution",
+     .operators = "aten.conv_transpose1d aten.conv_transpose2d",
+     .form = IntegerForm::kLayer,
+     .kernel = "ConvTranspose2d",
+     .fused = kXnnpackClips,
+     .is_foreign = true,
+     .refuses = refuses_transposed},
+    {.name = "linear",
+     .operators = "aten.linear",
+     .form = IntegerForm::kLayer,
+     .kernel = "FullyConnected",
+     .fused = kXnnpackClips,
+     .refuses = refuses_linear},
+    {.name = "addition",
+     .operators = "aten.add.Tensor",
+     .form = IntegerForm::kElements,
+     .kernel = "Add",
+     .fused = "aten.relu"},
+    {.name = "subtraction",
+     .operators = "aten.sub.Tensor",
+     .form = IntegerForm::kElements,
+     .kernel = "Subtract",
+     .fused = kNothing},
+    {.name = "multiplication",
+     .operators = "aten.mul.Tensor",
+     .form = IntegerForm::kElements,
+     .kernel = "Multiply",
+     .fused = kNothing},
+    {.name = "mean",
+     .operators = "aten.mean.dim aten.adaptive_avg_pool2d",
+     .form = IntegerForm::kElements,
+     .kernel = "GlobalAvgPooling2d",
+     .only_global_pools = true},
+    {.name = "cat", .operators = kCat, .form = IntegerForm::kSameTerms, .kernel = "Concatenate"},
+    {.name = "max pool",
+     .operators = "aten.max_pool2d",
+     .form = IntegerForm::kSameTerms,
+     .kernel = "MaxPooling2d",
+     .refuses = refuses_max_pool},
+    {.name = "clamp",
+     .operators = "aten.relu aten.relu6 aten.hardtanh aten.clamp",
+     .form = IntegerForm::kSameTerms,
+     .kernel = "Clamp"},
+    {.name = "move",
+     .operators = "aten.view aten.reshape aten.flatten aten.permute aten.transpose aten.slice aten.unsqueeze",
+     .form = IntegerForm::kSameTerms,
+     .refuses = refuses_move}};
 
 constexpr RuntimeProfile kProfiles[] = {
     // uint8 activations, int8 weights by channel, QDQ pairs: "Data type selection" and "Quantization representation" of
@@ -167,12 +290,13 @@ constexpr RuntimeProfile kProfiles[] = {
      .fused = kClips,
      .rules = kOpenVino,
      .saturates = true},
-    // uint8 activations, and the least range of 0.0001 that all profiles here have: get_qnn_qdq_config. Scales by
-    // channel for convolutions alone: pull request 20154 of microsoft/onnxruntime.
+    // uint8 activations, uint16 ones where asked for, and the least range of 0.0001 that all profiles here have:
+    // get_qnn_qdq_config. Scales by channel for convolutions alone: pull request 20154 of microsoft/onnxruntime.
     {.name = "qnn",
      .runtime = "ONNX Runtime with Qualcomm's QNN (HTP)",
      .ending = ".onnx",
      .is_by_channel_in_convolutions_alone = true,
+     .can_16_bits = true,
      .fused = kClips,
      .rules = kQnn,
      .quantizes_all = true,
@@ -182,10 +306,10 @@ constexpr RuntimeProfile kProfiles[] = {
      .ending = ".pt2",
      .activations = DType::kS8,
      .can_dynamic = true,
-     .fused = "aten.relu aten.hardtanh",
      .rules = kExecutorch,
      .wants_same_dtypes = true,
-     .recipe = "XNNPACKQuantizer",
+     .clips_freely = true,
+     .dynamic = "XNNPACKQuantizer",
      .note = "to_edge_transform_and_lower with XnnpackPartitioner makes a .pte of the file"},
     // Weights of 7 bits: quantization.html as above, "When and why do I need to try U8U8?" and reduce_range: without
     // VNNI two products are added in 16 bits, and 2 * 255 * 64 fits.
@@ -201,7 +325,7 @@ constexpr RuntimeProfile kProfiles[] = {
 
 // The least scales. That of activations is a range of 1e-4, the MinimumRealRange of ONNX Runtime's tools for QNN; with
 // that of weights a bias fits int32 in units of both. Texts have six digits of a number.
-constexpr double kLeastScale = 4e-7, kLeastWeightScale = 1.5e-5;
+constexpr double kLeastScale = 4e-7, kLeastScaleOf16Bits = 1.5e-9, kLeastWeightScale = 1.5e-5;
 
 std::string names() {
   std::string out;
@@ -211,19 +335,35 @@ std::string names() {
 
 // Recipes are put together as text, which takes a fifth of the code that values of JSON take.
 
-std::string activation_spec(const RuntimeProfile& profile, bool is_dynamic) {
-  const DType dtype = profile.activations;
+// A profile as its settings make it.
+struct Wanted {
+  const RuntimeProfile& profile;
+  RuntimeSettings settings;
+  bool has_16_bits() const { return settings.activation_bits == 16; }
+  DType activations() const { return has_16_bits() ? DType::kU16 : profile.activations; }
+};
+
+// 65536 integers leave nothing to gain by cutting off ends of a range, for which a histogram would look.
+std::string activation_spec(const Wanted& wanted) {
+  const DType dtype = wanted.activations();
+  const bool is_dynamic = wanted.settings.is_dynamic;
   return concat(R"({"spec": "quantization", "dtype": ")", to_string(dtype), R"(", "quant_min": )", min_of(dtype),
                 R"(, "quant_max": )", max_of(dtype), R"(, "qscheme": "per_tensor_affine", "is_dynamic": )",
                 is_dynamic ? "true" : "false", R"(, "observer": {"class": ")",
-                is_dynamic ? "PlaceholderObserver" : "HistogramObserver", R"(", "args": {"eps": )", kLeastScale, "}}}");
+                is_dynamic             ? "PlaceholderObserver"
+                : wanted.has_16_bits() ? "MinMaxObserver"
+                                       : "HistogramObserver",
+                R"(", "args": {"eps": )", wanted.has_16_bits() ? kLeastScaleOf16Bits : kLeastScale, "}}}");
 }
 
-std::string weight_spec(const RuntimeProfile& profile, bool is_per_channel) {
-  return concat(R"({"spec": "quantization", "dtype": "int8", "quant_min": )", profile.weight_min, R"(, "quant_max": )",
-                profile.weight_max, R"(, "qscheme": "per_)", is_per_channel ? "channel" : "tensor", "_symmetric\"",
-                is_per_channel ? R"(, "ch_axis": 0)" : "", R"(, "observer": {"class": ")",
-                is_per_channel ? "PerChannel" : "", R"(MinMaxObserver", "args": {"eps": )", kLeastWeightScale, "}}}");
+std::string weight_spec(const Wanted& wanted, bool is_per_channel) {
+  const bool is_narrow = wanted.settings.weight_bits == 7;
+  return concat(R"({"spec": "quantization", "dtype": "int8", "quant_min": )",
+                is_narrow ? -64 : wanted.profile.weight_min, R"(, "quant_max": )",
+                is_narrow ? 63 : wanted.profile.weight_max, R"(, "qscheme": "per_)",
+                is_per_channel ? "channel" : "tensor", "_symmetric\"", is_per_channel ? R"(, "ch_axis": 0)" : "",
+                R"(, "observer": {"class": ")", is_per_channel ? "PerChannel" : "",
+                R"(MinMaxObserver", "args": {"eps": )", kLeastWeightScale, "}}}");
 }
 
 // Words with blanks between as a list.
@@ -238,7 +378,8 @@ void add_row(std::string& rows, std::string_view name, const std::string& operat
 }
 
 // The rows of a rule: with what is computed along with it, then without.
-void add_rows(const RuntimeProfile& profile, const RuntimeRule& rule, std::string& rows) {
+void add_rows(const Wanted& wanted, const RuntimeRule& rule, std::string& rows) {
+  const RuntimeProfile& profile = wanted.profile;
   const bool is_layer = rule.form == IntegerForm::kLayer || rule.form == IntegerForm::kOpenLayer;
   const bool is_open = rule.form == IntegerForm::kOpenLayer || rule.form == IntegerForm::kProduct;
   const std::string operators = words(rule.operators);
@@ -250,32 +391,36 @@ void add_rows(const RuntimeProfile& profile, const RuntimeRule& rule, std::strin
   if (is_open) rest += R"(, "output": "float")";
   if (rule.form == IntegerForm::kSameTerms) rest += R"(, "output": "like_input")";
   if (rule.range) {
-    const double scale = rule.range->width / 256;
-    const int64_t least = min_of(profile.activations);
-    rest +=
-        concat(R"(, "output": {"spec": "fixed_qparams", "dtype": ")", to_string(profile.activations), R"(", "scale": )",
-               scale, R"(, "zero_point": )", least - static_cast<int64_t>(rule.range->low / scale),
-               R"(, "quant_min": )", least, R"(, "quant_max": )", max_of(profile.activations), "}");
+    const DType dtype = wanted.activations();
+    const double steps = wanted.has_16_bits() ? 65536 : 256;
+    const int64_t least = min_of(dtype);
+    rest += concat(R"(, "output": {"spec": "fixed_qparams", "dtype": ")", to_string(dtype), R"(", "scale": )",
+                   format::print_json(Json(rule.range->width / steps)), R"(, "zero_point": )",
+                   least - static_cast<int64_t>(rule.range->low * steps / rule.range->width), R"(, "quant_min": )",
+                   least, R"(, "quant_max": )", max_of(dtype), "}");
   }
-  const bool takes_more = !profile.fused.empty() && (rule.form == IntegerForm::kLayer || rule.name == "addition" ||
-                                                     rule.name == "multiplication");
-  if (takes_more)
-    add_row(rows, concat(rule.name, " and what follows"), concat(operators, ", ", words(profile.fused)), rest);
+  if (rule.only_global_pools) rest += R"(, "only_global_pools": true)";
+  const std::string_view fused = rule.fused.value_or(profile.fused);
+  const bool takes_more =
+      !fused.empty() && (rule.form == IntegerForm::kLayer || rule.name == "addition" || rule.name == "multiplication");
+  if (takes_more) add_row(rows, concat(rule.name, " and what follows"), concat(operators, ", ", words(fused)), rest);
   add_row(rows, rule.name, operators, rest);
 }
 
 // Which rules of a profile are meant.
 enum class Which : uint8_t { kAll, kConvolutions, kOthers };
 bool is_meant(const RuntimeRule& rule, Which which) {
-  return which == Which::kAll || (rule.name == kConvolution) == (which == Which::kConvolutions);
+  return !rule.is_foreign && (which == Which::kAll || (rule.name == kConvolution) == (which == Which::kConvolutions));
 }
 
 // The rules as a quantizer's recipe.
-std::string patterns_of(const RuntimeProfile& profile, bool is_dynamic, bool is_per_channel, Which which) {
+std::string patterns_of(const Wanted& wanted, bool is_per_channel, Which which) {
+  const RuntimeProfile& profile = wanted.profile;
+  const bool is_dynamic = wanted.settings.is_dynamic;
   std::string rows;
   for (const RuntimeRule& rule : profile.rules) {
     if (!is_meant(rule, which)) continue;
-    if (!is_dynamic) add_rows(profile, rule, rows);
+    if (!is_dynamic) add_rows(wanted, rule, rows);
     else if (rule.form == IntegerForm::kOpenLayer || rule.form == IntegerForm::kTable)
       add_row(rows, rule.name, words(rule.operators), R"(, "modes": ["dynamic"], "output": "float")");
   }
@@ -283,22 +428,39 @@ std::string patterns_of(const RuntimeProfile& profile, bool is_dynamic, bool is_
   for (const RuntimeRule& rule : profile.rules)
     if (!is_dynamic && is_meant(rule, which) &&
         (rule.form == IntegerForm::kElements || rule.form == IntegerForm::kSameTerms))
-      add_rows(profile, rule, rows);
-  const std::string activation = activation_spec(profile, is_dynamic);
+      add_rows(wanted, rule, rows);
+  const std::string activation = activation_spec(wanted);
   return concat(R"({"quantizer": "PatternQuantizer", "name": ")", profile.name, R"(", "patterns": [)", rows,
                 R"(], "global": {"input_activation": )", activation, R"(, "weight": )",
-                weight_spec(profile, is_per_channel), is_dynamic ? "" : R"(, "output_activation": )",
+                weight_spec(wanted, is_per_channel), is_dynamic ? "" : R"(, "output_activation": )",
                 is_dynamic ? "" : activation, "}}");
 }
 
-std::string text_of(const RuntimeProfile& profile, bool is_dynamic) {
-  if (!profile.recipe.empty())
-    return concat(R"({"quantizer": ")", profile.recipe, R"(", "global": {"is_per_channel": true)",
-                  is_dynamic ? R"(, "is_dynamic": true)" : "", "}}");
-  if (!profile.is_by_channel_in_convolutions_alone) return patterns_of(profile, is_dynamic, true, Which::kAll);
+std::string text_of(const Wanted& wanted) {
+  const RuntimeProfile& profile = wanted.profile;
+  if (wanted.settings.is_dynamic && !profile.dynamic.empty())
+    return concat(R"({"quantizer": ")", profile.dynamic,
+                  R"(", "global": {"is_per_channel": true, "is_dynamic": true}})");
+  if (!profile.is_by_channel_in_convolutions_alone) return patterns_of(wanted, true, Which::kAll);
   return concat(R"({"quantizer": "ComposableQuantizer", "quantizers": [)",
-                patterns_of(profile, is_dynamic, true, Which::kConvolutions), ", ",
-                patterns_of(profile, is_dynamic, false, Which::kOthers), "]}");
+                patterns_of(wanted, true, Which::kConvolutions), ", ", patterns_of(wanted, false, Which::kOthers),
+                "]}");
+}
+
+void check_settings(const RuntimeProfile& profile, const RuntimeSettings& settings) {
+  QDQ_CHECK(!settings.is_dynamic || profile.can_dynamic, kInvalidArgument, "the profile ", profile.name, " is for ",
+            profile.runtime, ", which does not find ranges while it runs; leave out --dynamic, and give samples");
+  QDQ_CHECK(settings.activation_bits == 8 || settings.activation_bits == 16, kInvalidArgument,
+            "a profile's activations have 8 or 16 bits, found ", settings.activation_bits);
+  QDQ_CHECK(settings.activation_bits == 8 || profile.can_16_bits, kInvalidArgument, profile.runtime, " (", profile.name,
+            ") has no kernels for activations of 16 bits and would compute in float; only qnn has");
+  QDQ_CHECK(settings.weight_bits == 7 || settings.weight_bits == 8, kInvalidArgument,
+            "a profile's weights have 7 or 8 bits, found ", settings.weight_bits);
+  QDQ_CHECK(settings.weight_bits == 8 || profile.weight_max < 64 || profile.saturates, kInvalidArgument,
+            "weights of 7 bits keep sums from saturating, and those of ", profile.runtime, " (", profile.name,
+            ") do not; leave the bits out");
+  QDQ_CHECK(settings.weight_bits == 8 || profile.weight_max >= 64, kInvalidArgument, "the profile ", profile.name,
+            " gives weights 7 bits by itself; leave the bits out");
 }
 
 }  // namespace
@@ -316,29 +478,37 @@ const RuntimeProfile& runtime_profile(std::string_view name) {
        meant.empty() ? concat("; wanted ", names()) : concat(", did you mean ", meant, "? There are ", names()));
 }
 
-Json recipe_of(const RuntimeProfile& profile, bool is_dynamic) {
-  is_dynamic = is_dynamic || profile.is_dynamic;
-  QDQ_CHECK(!is_dynamic || profile.can_dynamic, kInvalidArgument, "the profile ", profile.name, " is for ",
-            profile.runtime, ", which does not find ranges while it runs; leave out --dynamic, and give samples");
-  return format::parse_json(text_of(profile, is_dynamic), std::string(profile.name));
+Json recipe_of(const RuntimeProfile& profile, const RuntimeSettings& settings) {
+  Wanted wanted{profile, settings};
+  wanted.settings.is_dynamic |= profile.is_dynamic;
+  check_settings(profile, wanted.settings);
+  return format::parse_json(text_of(wanted), std::string(profile.name));
+}
+
+OnnxOptions onnx_options_of(const RuntimeProfile& profile, const RuntimeSettings& settings) {
+  check_settings(profile, settings);
+  OnnxOptions out = profile.onnx;
+  if (settings.activation_bits == 16) out.opset = 21;
+  return out;
 }
 
 Json onnx_report(const OnnxOptions& options) {
   Json out = format::json_object({{"signed_activations", options.signed_activations},
                                   {"unsigned_weights", options.unsigned_weights},
+                                  {"dedicated_pairs", options.dedicated_pairs},
                                   {"float16", options.float16},
                                   {"bnb4", options.bnb4}});
   if (options.opset) out["opset"] = *options.opset;
   return out;
 }
 
-Json profile_report(const RuntimeProfile& profile, bool is_dynamic) {
+Json profile_report(const RuntimeProfile& profile, const RuntimeSettings& settings) {
   using format::json_object;
   return json_object({{"name", profile.name},
                       {"runtime", profile.runtime},
                       {"file", profile.ending},
-                      {"recipe", recipe_of(profile, is_dynamic)},
-                      {"onnx", onnx_report(profile.onnx)},
+                      {"recipe", recipe_of(profile, settings)},
+                      {"onnx", onnx_report(onnx_options_of(profile, settings))},
                       {"note", profile.note}});
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "format/json_fwd.h"
+#include "graph/graph.h"
 #include "io/onnx.h"
 #include "tensor/dtype.h"
 
@@ -36,6 +37,13 @@ struct RuntimeRule {
     double low, width;
   };
   std::optional<Range> range = std::nullopt;
+  // What is computed along with it, where that is not what the profile says.
+  std::optional<std::string_view> fused = std::nullopt;
+  std::string_view dynamic_kernel = {};  // `kernel`, where ranges are found while the model runs and it is another
+  bool only_global_pools = false;        // why_not_global_pool refuses the others
+  bool is_foreign = false;               // other tools quantize it, the profile's recipe does not
+  // Why the runtime does not take a call; "": it does. `is_dynamic`: its ranges are found while the model runs.
+  std::string (*refuses)(const Node& node, bool is_dynamic) = nullptr;
 };
 
 struct RuntimeProfile {
@@ -49,6 +57,7 @@ struct RuntimeProfile {
   bool is_by_channel_in_convolutions_alone = false;  // else weights of linear layers have a scale by channel, too
   bool is_dynamic = false;                           // ranges of activations are found while the model runs
   bool can_dynamic = false;                          // or may be
+  bool can_16_bits = false;                          // activations of uint16 as well
   // What is computed along with a layer, an addition or a product behind it: words as in a PatternPlace.
   std::string_view fused = {};
   std::span<const RuntimeRule> rules;
@@ -57,7 +66,8 @@ struct RuntimeProfile {
   bool wants_bias = false;         // layers without one stay float
   bool joins_lone_int8 = false;    // int8 activations only where a tensor has one reader
   bool saturates = false;          // sums of products of 8 bits, on processors without VNNI
-  std::string_view recipe = {};    // a quantizer with scales by channel, where it is not made of the rules
+  bool clips_freely = false;       // what is fused may cut off more than the integers of the result do
+  std::string_view dynamic = {};   // the quantizer of the dynamic form, where it is not made of the rules
   std::string_view note = {};      // what else its user has to know, in one sentence
 };
 
@@ -66,15 +76,25 @@ std::span<const RuntimeProfile> runtime_profiles();
 // The one of this name. Throws Error{kInvalidArgument} that lists the names.
 const RuntimeProfile& runtime_profile(std::string_view name);
 
-// The recipe that quantizes for the runtime, as parse_recipe reads it. `is_dynamic`: ranges of activations are found
-// while the model runs. Throws Error{kInvalidArgument} if the runtime does not compute so.
-format::Json recipe_of(const RuntimeProfile& profile, bool is_dynamic = false);
+// What else is asked of a profile.
+struct RuntimeSettings {
+  bool is_dynamic = false;      // ranges of activations are found while the model runs
+  int64_t activation_bits = 8;  // or 16, which only runtimes with can_16_bits take
+  int64_t weight_bits = 8;      // or 7, for runtimes that saturate
+};
 
-// How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, float16, bnb4}.
+// The recipe that quantizes for the runtime, as parse_recipe reads it. Throws Error{kInvalidArgument} if the runtime
+// does not compute so, and for bits that would do nothing.
+format::Json recipe_of(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
+
+// How the runtime's ONNX files are written: 16 bits of activations want opset 21, whose QuantizeLinear has them.
+OnnxOptions onnx_options_of(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
+
+// How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, dedicated_pairs, float16, bnb4}.
 format::Json onnx_report(const OnnxOptions& options);
 
 // {name, runtime, file, recipe, onnx, note}: the profile as data.
-format::Json profile_report(const RuntimeProfile& profile, bool is_dynamic = false);
+format::Json profile_report(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
 
 // Throws Error{kInvalidArgument} unless the path ends as the runtime's files do.
 void check_ending(const RuntimeProfile& profile, std::string_view path);

@@ -16,6 +16,15 @@ namespace {
 bool is_quantize(const Node& node) { return is_a(node, Family::kQuantize); }
 bool is_dequantize(const Node& node) { return is_a(node, Family::kDequantize); }
 
+// Whether a {quantize,dequantize} node has scales that the graph computes.
+bool has_own_range(const Node& node) {
+  const Node* scale = node.arg(1).node();
+  return scale != nullptr && scale->op() != Node::Op::kGetAttr;
+}
+
+// Whether two quantize nodes give the same integers of the same value.
+bool are_equal(const Node& a, const Node& b) { return a.target() == b.target() && a.args() == b.args(); }
+
 // The dtype of the integers of a {quantize,dequantize}_per_{tensor,channel} node: its last argument.
 DType dtype_of_integers(const Node& node) {
   for (const Argument& argument : node.args())
@@ -43,13 +52,19 @@ class Judge {
       verdict.products = is_attention ? 2 : is_product ? 1 : 0;
       verdict.reason = rule ? why_float(*node, *rule) : concat(profile_.runtime, " has no integer form of it");
       verdict.in_integers = verdict.reason.empty();
-      if (verdict.in_integers) verdict.kernel = rule->kernel.empty() ? "moved as they are" : rule->kernel;
+      if (verdict.in_integers) verdict.kernel = kernel_of(*node, *rule);
       out.push_back(std::move(verdict));
     }
     return out;
   }
 
  private:
+  std::string_view kernel_of(const Node& node, const RuntimeRule& rule) const {
+    if (rule.kernel.empty()) return "moved as they are";
+    const Node* input = rule.dynamic_kernel.empty() ? nullptr : dequantized(padded(node, input_of(node)));
+    return input && has_own_range(*input) ? rule.dynamic_kernel : rule.kernel;
+  }
+
   const RuntimeRule* rule_of(const Node& node) const {
     for (const RuntimeRule& rule : profile_.rules)
       if (is_one_of(node, rule.operators)) return &rule;
@@ -62,6 +77,15 @@ class Judge {
     const auto gives = [](const Node* user) { return is_quantize(*user); };
     return std::any_of(inputs.begin(), inputs.end(), reads) ||
            std::any_of(node.users().begin(), node.users().end(), gives);
+  }
+
+  // A convolution's zeros around its input are its own: they are apart where both sides differ.
+  static const Node* padded(const Node& node, const Node* input) {
+    if (!is_a(node, Family::kConvolution) || input == nullptr || input->users().size() != 1) return input;
+    const bool is_pad = is_one_of(*input, "aten.pad aten.constant_pad_nd");
+    if (!is_pad || (is_one_of(*input, "aten.pad") && input->args().size() > 2)) return input;
+    const bool has_zeros = is_one_of(*input, "aten.pad") || input->arg(2).number().value_or(0) == 0;
+    return has_zeros ? input_of(*input) : input;
   }
 
   bool is_same_terms(const Node& node) const {
@@ -82,22 +106,29 @@ class Judge {
     const Node* integers = is_quantize(node) ? &node : node.arg(0).node();
     if (dtype != DType::kS8 || !profile_.joins_lone_int8 || integers == nullptr) return dtype;
     // save_onnx writes it as uint8, unless it was read so; and then one that has one reader becomes uint8 there.
-    const bool was_read = !integers->meta.extra_of(kOnnxNode).empty() || !integers->meta.extra_of(kOnnxValue).empty();
-    if (!was_read || integers->op() != Node::Op::kCallFunction) return DType::kU8;
+    if (!was_read(*integers) || integers->op() != Node::Op::kCallFunction) return DType::kU8;
     const bool is_lone = integers->users().size() == 1 && is_dequantize(*integers->users()[0]) &&
                          integers->users()[0]->users().size() == 1;
     return is_lone ? DType::kU8 : dtype;
   }
 
+  static bool was_read(const Node& node) {
+    return !node.meta.extra_of(kOnnxNode).empty() || !node.meta.extra_of(kOnnxValue).empty();
+  }
+
   bool takes(DType dtype) const {
     if (profile_.wants_same_dtypes) return dtype == DType::kS8;
-    return dtype == DType::kU8;
+    return dtype == DType::kU8 || (profile_.can_16_bits && dtype == DType::kU16);
+  }
+
+  std::string_view wanted() const {
+    return profile_.wants_same_dtypes ? "int8" : profile_.can_16_bits ? "uint8 or uint16" : "uint8";
   }
 
   std::string not_taken(DType dtype, std::string_view what) const {
     if (dtype == DType::kS8 && profile_.joins_lone_int8)
       return concat(what, " is int8 and has several readers; qdq convert FILE OUT.onnx writes it as uint8");
-    return concat(what, " is ", to_string(dtype), ", wanted ", profile_.wants_same_dtypes ? "int8" : "uint8");
+    return concat(what, " is ", to_string(dtype), ", wanted ", wanted());
   }
 
   std::vector<const Node*> activations(const Node& node) const {
@@ -117,9 +148,9 @@ class Judge {
     bool is_dynamic = false;
     DType dtype = DType::kF32;
     for (const Node* input : inputs) {
-      const Node* dequantize = dequantized(input);
+      const Node* dequantize = dequantized(padded(node, input));
       if (dequantize == nullptr) return concat("its input ", input->name(), " is not quantized");
-      is_dynamic |= dequantize->is(op::kDequantizeByTensors);
+      is_dynamic |= has_own_range(*dequantize);
       const DType own = dtype_of(*dequantize);
       if (is_dynamic) continue;
       if (!takes(own)) return not_taken(own, "its input " + input->name());
@@ -129,15 +160,25 @@ class Judge {
     if (is_dynamic && (!profile_.can_dynamic || !is_layer)) return "the ranges of its inputs are found while it runs";
     if (!is_dynamic && profile_.is_dynamic && is_layer)
       return "the ranges of its inputs are fixed, and this profile finds them while the model runs";
+    if (rule.only_global_pools)
+      if (std::string reason = why_not_global_pool(node); !reason.empty()) return reason;
+    if (rule.refuses != nullptr)
+      if (std::string reason = rule.refuses(node, is_dynamic); !reason.empty()) return reason;
     if (is_layer)
-      if (std::string reason = why_not_its_weight(node); !reason.empty()) return reason;
+      if (std::string reason = why_not_its_weight(node, is_dynamic); !reason.empty()) return reason;
     return is_dynamic ? "" : why_not_its_result(node, rule, dtype);
   }
 
-  std::string why_not_its_weight(const Node& node) const {
+  std::string why_not_its_weight(const Node& node, bool is_dynamic = false) const {
     const Node *weight = weight_of(node), *bias = bias_of(node);
     if (weight == nullptr || !is_dequantize(*weight)) return "its weight is not quantized";
     const DType dtype = dtype_of_integers(*weight);
+    if (weight->is(op::kDequantizeGroups) && profile_.ending == ".onnx")
+      return "its weight has scales by groups, which ONNX has beside floats alone (MatMulNBits)";
+    if (is_dynamic && dtype == DType::kS8 && is_a(node, Family::kConvolution) && profile_.ending == ".onnx" &&
+        was_read(*dequantized(padded(node, input_of(node)))->arg(0).node()))
+      return "ONNX Runtime has no ConvInteger of int8 weights and refuses the file; qdq convert FILE OUT.onnx writes "
+             "them as uint8";
     if (dtype != DType::kS8 && (profile_.wants_same_dtypes || dtype != DType::kU8))
       return concat("its weight is ", to_string(dtype), ", wanted int8");
     if (bias == nullptr) return profile_.wants_bias ? "it has no bias" : "";
@@ -150,10 +191,10 @@ class Judge {
     const Node* last = &node;
     std::vector<const Node*> readers(node.users().begin(), node.users().end());
     const auto quantizes = [](const Node* reader) { return is_quantize(*reader); };
-    if (readers.size() == 1 && is_one_of(*readers[0], profile_.fused) &&
+    if (readers.size() == 1 && is_one_of(*readers[0], rule.fused.value_or(profile_.fused)) &&
         std::any_of(readers[0]->users().begin(), readers[0]->users().end(), quantizes)) {
       last = readers[0];
-      if (!may_be_float && !is_redundant(*last))
+      if (!may_be_float && !profile_.clips_freely && !is_redundant(*last))
         return concat(last->name(), " behind it cuts off what its integers can hold");
       readers.assign(last->users().begin(), last->users().end());
     }
@@ -166,7 +207,11 @@ class Judge {
       return concat("its result ", last->name(), " is not quantized");
     }
     if (may_be_float && last != &node) return "";
-    if (readers.size() > 1) return concat("others read its result ", last->name(), " as float, or in other terms");
+    // Pairs for each reader are one to a runtime that computes what is equal once.
+    const bool is_one = std::all_of(readers.begin(), readers.end(),
+                                    [&](const Node* reader) { return are_equal(*reader, *readers[0]); });
+    if (readers.size() > 1 && (!is_one || profile_.ending != ".onnx"))
+      return concat("others read its result ", last->name(), " as float, or in other terms");
     const DType own = dtype_of(*readers[0]);
     if (own != dtype) return not_taken(own, "its result " + last->name());
     return rule.form == IntegerForm::kSameTerms && !is_a(node, Family::kConcat) ? why_not_same_terms(node, *readers[0])

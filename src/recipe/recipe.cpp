@@ -398,8 +398,8 @@ T named_value(const Fields& fields, const std::string& key, const std::pair<std:
   fail(ErrorCode::kInternal, fields.where(key), " is '", name, "', which the parser does not know");
 }
 
-// {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "only_float32"?, "note"?}. The
-// texts of the row live in `texts`.
+// {"name", "operators": [name or [name, ...], ...], "inputs"?, "output"?, "modes"?, "only_float32"?,
+// "only_global_pools"?, "note"?}. The texts of the row live in `texts`.
 PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque<std::string>& texts) {
   constexpr std::pair<std::string_view, Inputs> kInputs[] = {{"quantized", Inputs::kQuantized},
                                                              {"like_producer", Inputs::kLikeProducer},
@@ -412,6 +412,7 @@ PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque
   row.name = texts.emplace_back(fields.required<std::string>("name"));
   row.note = texts.emplace_back(fields.optional<std::string>("note", ""));
   row.only_float32 = fields.optional<bool>("only_float32", false);
+  if (fields.optional<bool>("only_global_pools", false)) row.obstacle = why_not_global_pool;
   if (const Json* output = fields.find("output"); output && output->is_object()) {
     const NamedQSpec spec = spec_of(*output, fields.where("output"), {});
     row.fixed_output = std::get<FixedQParamsQuantizationSpec>(spec);

@@ -13,6 +13,7 @@ test("profiles are data: a recipe, and how the file is written", async () => {
     expect(profile.onnx).toEqual({
       signedActivations: name === "webnn",
       unsignedWeights: false,
+      dedicatedPairs: false,
       float16: false,
       bnb4: false,
     });
@@ -22,6 +23,26 @@ test("profiles are data: a recipe, and how the file is written", async () => {
   await expect(qdq.runtimeProfile("webnn", { isDynamic: true })).rejects.toMatchObject({
     message: expect.stringMatching(/does not find ranges while it runs/),
   });
+});
+
+test("a profile has 16 bits, 7 bits and pairs of their own where the runtime takes them", async () => {
+  const { recipe, onnx } = await qdq.runtimeProfile("qnn", { activationBits: 16 });
+  expect(onnx.opset).toBe(21);
+  const prepared = qdq.preparePt2e(await vision(), recipe);
+  prepared.run([images(await vision(), 4)]);
+  const quantized = qdq.convertPt2e(prepared);
+  const { products } = qdq.runtimeReport(await qdq.loadOnnx(qdq.saveOnnx(quantized, onnx)), "qnn");
+  expect(products.inIntegers).toBe(products.total);
+  expect(qdq.runtimeReport(quantized, "ort").products.inIntegers).toBe(0);
+  const shared = qdq.saveOnnx(quantized, onnx);
+  const own = qdq.saveOnnx(quantized, { ...onnx, dedicatedPairs: true });
+  expect(own.length).toBeGreaterThan(shared.length);
+  expect(JSON.stringify((await qdq.runtimeProfile("ort", { weightBits: 7 })).recipe)).toMatch(/"quant_max":63/);
+  const refused = { code: "InvalidArgument" };
+  await expect(qdq.runtimeProfile("ort", { activationBits: 16 })).rejects.toMatchObject(refused);
+  await expect(qdq.runtimeProfile("webnn", { weightBits: 7 })).rejects.toMatchObject(refused);
+  const floats = await vision();
+  expect(thrown(() => qdq.saveOnnx(floats, { dedicatedPairs: true }))).toMatchObject(refused);
 });
 
 test("a quantized program runs in integers where its profile says so", async () => {

@@ -104,6 +104,22 @@ bool is_one_of(const Node& node, std::string_view operators) {
                      [&](std::string_view word) { return stands_for(word, short_name(node.target())); });
 }
 
+std::string why_not_global_pool(const Node& last) {
+  const TensorMeta* meta = last.arg(0).is_node() ? last.arg(0).node()->meta.val.tensor() : nullptr;
+  if (!last.arg(1).is_list() || meta == nullptr || meta->sizes.size() != 4) return "it is no pool over images";
+  const Argument::List& list = last.arg(1).list();
+  if (is_one_of(last, "aten.adaptive_avg_pool2d")) {
+    const bool gives_one =
+        std::all_of(list.begin(), list.end(), [](const Argument& size) { return size.integer() == 1; });
+    return gives_one ? "" : "its result is larger than 1 x 1";
+  }
+  if (!is_one_of(last, "aten.mean.dim")) return "it is no mean over height and width";
+  int64_t axes = 0;
+  for (const Argument& axis : list) axes |= int64_t{1} << ((axis.integer().value_or(0) + 4) % 4);
+  if (axes != (1 << 2 | 1 << 3)) return "it averages over other axes than height and width";
+  return last.arg(2).integer().value_or(0) != 0 ? "" : "it does not keep the axes that it averages over";
+}
+
 void PatternAnnotator::run() {
   for (const PatternRow& row : policy_.rows) annotate(row);
 }

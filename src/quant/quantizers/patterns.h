@@ -64,6 +64,10 @@ inline constexpr uint8_t kAnyMode = kStatic | kDynamic | kQat | kDynamicQat;
 
 class PatternAnnotator;
 
+// An obstacle of a PatternRow: why the operator does not average over the height and width of images and keep them as
+// 1 x 1; "" if it does.
+std::string why_not_global_pool(const Node& last);
+
 struct PatternRow {
   std::string_view name;
   std::array<PatternPlace, 4> places;  // the first one that names no operators ends the pattern

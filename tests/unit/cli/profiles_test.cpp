@@ -87,9 +87,21 @@ TEST_F(Profiles, MakeRecipesThatAreRead) {
     const std::string name(profile.name);
     EXPECT_NE(parse_recipe(recipe_of(profile), name), nullptr);
     if (profile.can_dynamic) {
-      EXPECT_NE(parse_recipe(recipe_of(profile, true), name), nullptr);
+      EXPECT_NE(parse_recipe(recipe_of(profile, {.is_dynamic = true}), name), nullptr);
     } else {
-      expect_error(ErrorCode::kInvalidArgument, "leave out --dynamic", [&] { recipe_of(profile, true); });
+      expect_error(ErrorCode::kInvalidArgument, "leave out --dynamic",
+                   [&] { recipe_of(profile, {.is_dynamic = true}); });
+    }
+    if (profile.can_16_bits) {
+      EXPECT_NE(parse_recipe(recipe_of(profile, {.activation_bits = 16}), name), nullptr);
+    } else {
+      expect_error(ErrorCode::kInvalidArgument, "no kernels for activations of 16 bits",
+                   [&] { recipe_of(profile, {.activation_bits = 16}); });
+    }
+    if (profile.saturates) {
+      EXPECT_NE(parse_recipe(recipe_of(profile, {.weight_bits = 7}), name), nullptr);
+    } else {
+      expect_error(ErrorCode::kInvalidArgument, "leave the bits out", [&] { recipe_of(profile, {.weight_bits = 7}); });
     }
     const format::Json report = profile_report(profile);
     EXPECT_EQ(report["name"], name);
@@ -141,6 +153,79 @@ TEST_F(Profiles, QuantizeAllThatTheirRuntimesRunInIntegers) {
   }
 }
 
+// The integers' data types of all QuantizeLinear nodes, and the scales of those behind an operator.
+struct Quantizers {
+  std::vector<DType> dtypes;
+  std::map<std::string, double> scales;
+};
+Quantizers quantizers_of(const format::OnnxFile& file) {
+  std::map<std::string, Tensor> stored(file.initializers.begin(), file.initializers.end());
+  std::map<std::string, std::string> producers;
+  Quantizers out;
+  for (const format::OnnxNode& node : file.nodes) {
+    producers[node.outputs[0]] = node.op_type;
+    if (node.op_type != "QuantizeLinear") continue;
+    EXPECT_EQ(node.domain, "");
+    out.dtypes.push_back(stored.at(node.inputs[2]).dtype());
+    if (const auto producer = producers.find(node.inputs[0]); producer != producers.end())
+      out.scales[producer->second] = stored.at(node.inputs[1]).item();
+  }
+  return out;
+}
+
+TEST_F(Profiles, HaveActivationsOf16BitsWhereTheRuntimeDoes) {
+  const std::string file = quantized("qnn", {"--activation-bits", "16"});
+  EXPECT_NE(host.out.find("in integers       3 of 3 products"), std::string::npos) << host.out;
+  const format::OnnxFile saved = format::read_onnx_file(host.contents[file]);
+  EXPECT_EQ(saved.opsets.front(), (std::pair<std::string, int64_t>("", 21)));
+  const Quantizers quantizers = quantizers_of(saved);
+  EXPECT_GT(quantizers.dtypes.size(), 4u);
+  for (const DType dtype : quantizers.dtypes) EXPECT_EQ(dtype, DType::kU16);
+  EXPECT_EQ(quantizers.scales.at("Sigmoid"), 1.0 / 65536);  // to the bit
+  // It is read back as it was written, and no other runtime computes so.
+  ASSERT_EQ(run({"inspect", file, "--for", "qnn"}), 0) << host.err;
+  EXPECT_NE(host.out.find("3 of 3 convolutions"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"inspect", file, "--for", "ort"}), 0) << host.err;
+  EXPECT_NE(host.out.find("is uint16, wanted uint8\n"), std::string::npos) << host.out;
+}
+
+TEST_F(Profiles, GiveWeights7BitsWhereSumsSaturate) {
+  quantized("openvino", {"--weight-bits", "7"});
+  EXPECT_EQ(host.err.find("saturate"), std::string::npos) << host.err;
+  const format::OnnxFile saved = format::read_onnx_file(host.contents["openvino.onnx"]);
+  for (const auto& [name, tensor] : saved.initializers) {
+    if (tensor.dtype() != DType::kS8 || tensor.dim() < 2) continue;
+    const std::span<const int8_t> values = tensor.span<int8_t>();
+    EXPECT_LE(*std::max_element(values.begin(), values.end()), 63) << name;
+  }
+}
+
+int64_t count(const format::OnnxFile& file, const std::string& op) {
+  return std::count_if(file.nodes.begin(), file.nodes.end(), [&](const auto& node) { return node.op_type == op; });
+}
+
+TEST_F(Profiles, GiveEachReaderItsPairWhereThatIsWanted) {
+  const format::OnnxFile shared = format::read_onnx_file(host.contents[quantized("ort")]);
+  const format::OnnxFile own = format::read_onnx_file(host.contents[quantized("ort", {"--onnx-dedicated-pairs"})]);
+  // The first convolution's result is read by the second and by the sum, the second's by the sum and the gate.
+  EXPECT_EQ(count(own, "QuantizeLinear"), count(shared, "QuantizeLinear") + 2);
+  std::map<std::string, int64_t> readers;
+  for (const format::OnnxNode& node : own.nodes)
+    for (const std::string& input : node.inputs) ++readers[input];
+  for (const format::OnnxNode& node : own.nodes)
+    if (node.op_type == "QuantizeLinear" || (node.op_type == "DequantizeLinear" && readers.contains(node.outputs[0]))) {
+      EXPECT_EQ(readers[node.outputs[0]], 1) << node.name;
+    }
+  ASSERT_EQ(run({"inspect", "ort.onnx", "--for", "ort"}), 0) << host.err;
+  EXPECT_NE(host.out.find("3 of 3 convolutions"), std::string::npos) << host.out;
+  ASSERT_EQ(run({"run", "ort.onnx", "--inputs", "x.npz", "-o", "own.npz"}), 0) << host.err;
+  quantized("ort");
+  ASSERT_EQ(run({"run", "ort.onnx", "--inputs", "x.npz", "-o", "shared.npz"}), 0) << host.err;
+  EXPECT_EQ(host.contents["own.npz"], host.contents["shared.npz"]);
+  EXPECT_EQ(run({"convert", "m.onnx", "again.onnx", "--onnx-dedicated-pairs"}), 1);
+  EXPECT_NE(host.err.find("no activation of the model is quantized"), std::string::npos) << host.err;
+}
+
 TEST_F(Profiles, WithoutVnniAreWarnedOf) {
   quantized("ort");
   EXPECT_NE(host.err.find("Quantize with --for x86 or --reduce-range"), std::string::npos) << host.err;
@@ -158,6 +243,11 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
   says({"--for", "executorch", "-o", "a.onnx"}, 1, "reads a .pt2 file");
   says({"--for", "tflite", "-o", "a.onnx"}, 1, "there is no profile 'tflite'");
   says({"--for", "webnn", "--dynamic", "-o", "a.onnx"}, 1, "leave out --dynamic");
+  says({"--for", "ort", "--activation-bits", "16", "-o", "a.onnx"}, 1, "only qnn has");
+  says({"--for", "x86", "--weight-bits", "7", "-o", "a.onnx"}, 1, "gives weights 7 bits by itself");
+  says({"--for", "ort", "--weight-bits", "4", "-o", "a.onnx"}, 1, "7 or 8 bits, found 4");
+  says({"--activation-bits", "16", "-o", "a.onnx"}, 2, "--for");
+  says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1, "is not to be an .onnx file");
   for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})
     says({"--for", "ort", option, "-o", "a.onnx"}, 2, option);
 }
@@ -207,6 +297,70 @@ TEST_F(Profiles, SayWhyAnOperatorStaysFloat) {
   output->set_arg(0, Argument(Argument::List{output->arg(0).list()[0], conv}));
   EXPECT_NE(verdicts_of(program, "ort").at(conv->name()).reason.find("others read its result"), std::string::npos);
   EXPECT_NE(verdicts_of(program, "qnn").at(conv->name()).reason.find("others read its result"), std::string::npos);
+}
+
+format::OnnxFile of_nodes(std::vector<format::OnnxNode> nodes,
+                          std::vector<std::pair<std::string, Tensor>> initializers) {
+  format::OnnxFile out = format::read_onnx_file(network());
+  out.nodes = std::move(nodes);
+  out.initializers = std::move(initializers);
+  out.outputs[0].dims = std::vector<format::OnnxDimension>{{2, ""}, {4, ""}, {6, ""}, {6, ""}};
+  return out;
+}
+
+format::OnnxAttribute ints(const std::string& name, std::vector<int64_t> values) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInts;
+  out.ints = std::move(values);
+  return out;
+}
+
+// As quantize_static writes it: zeros on one side, which qdq reads as a pad, and a pair for each reader.
+TEST_F(Profiles, KnowWhatOthersWrite) {
+  const Tensor scale = Tensor::scalar(0.05F), zero = Tensor::full({}, DType::kU8, 128);
+  format::OnnxNode conv = onnx_node("Conv", {"xd", "wd"}, "c");
+  conv.attributes = {ints("pads", {0, 0, 1, 1}), ints("kernel_shape", {2, 2})};
+  const format::OnnxFile file = of_nodes(
+      {onnx_node("QuantizeLinear", {"x", "s", "z"}, "xq"), onnx_node("DequantizeLinear", {"xq", "s", "z"}, "xd"),
+       onnx_node("DequantizeLinear", {"w", "s", "wz"}, "wd"), conv, onnx_node("QuantizeLinear", {"c", "s", "z"}, "q1"),
+       onnx_node("DequantizeLinear", {"q1", "s", "z"}, "d1"), onnx_node("QuantizeLinear", {"c", "s", "z"}, "q2"),
+       onnx_node("DequantizeLinear", {"q2", "s", "z"}, "d2"), onnx_node("Add", {"d1", "d2"}, "sum"),
+       onnx_node("QuantizeLinear", {"sum", "s", "z"}, "q3"), onnx_node("DequantizeLinear", {"q3", "s", "z"}, "y")},
+      {{"s", scale},
+       {"z", zero},
+       {"w", Tensor::full({4, 3, 2, 2}, DType::kS8, 3)},
+       {"wz", Tensor::full({}, DType::kS8, 0)}});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  for (const char* profile : {"ort", "qnn", "openvino"})
+    for (const auto& [name, verdict] : verdicts_of(program, profile))
+      EXPECT_TRUE(verdict.in_integers) << profile << ", " << name << ": " << verdict.reason;
+}
+
+TEST_F(Profiles, KnowThatConvIntegerWantsUnsignedWeights) {
+  format::OnnxNode quantize = onnx_node("DynamicQuantizeLinear", {"x"}, "xq");
+  quantize.outputs = {"xq", "xs", "xz"};
+  format::OnnxNode cast = onnx_node("Cast", {"c"}, "f");
+  cast.attributes.emplace_back();
+  cast.attributes[0].name = "to";
+  cast.attributes[0].kind = format::OnnxKind::kInt;
+  cast.attributes[0].i = 1;
+  for (const bool is_signed : {false, true}) {
+    const DType dtype = is_signed ? DType::kS8 : DType::kU8;
+    const format::OnnxFile file = of_nodes({quantize, onnx_node("ConvInteger", {"xq", "w", "xz", "wz"}, "c"), cast,
+                                            onnx_node("Mul", {"xs", "ws"}, "s"), onnx_node("Mul", {"f", "s"}, "y")},
+                                           {{"w", Tensor::full({4, 3, 1, 1}, dtype, 3)},
+                                            {"wz", Tensor::full({}, dtype, 0)},
+                                            {"ws", Tensor::scalar(0.05F)}});
+    const Program program = load_onnx(format::write_onnx_file(file));
+    int64_t convolutions = 0;
+    for (const auto& [name, verdict] : verdicts_of(program, "transformers.js")) {
+      convolutions += verdict.products;
+      EXPECT_EQ(verdict.reason.find("no ConvInteger of int8 weights") != std::string::npos, is_signed)
+          << verdict.reason;
+    }
+    EXPECT_EQ(convolutions, 1);
+  }
 }
 
 TEST_F(Profiles, ComputeDynamicallyWhereTheRuntimeDoes) {
