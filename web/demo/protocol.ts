@@ -52,11 +52,18 @@ export interface ModelInfo {
 }
 export type ModelKind = ".pt2" | ".onnx";
 
+// The runtime that a file is for, and what else is asked of its profile.
+export interface Target {
+  name: RuntimeName;
+  activationBits?: 16;
+  dedicatedPairs?: true; // in the .onnx: each reader of a value has QuantizeLinear and DequantizeLinear of its own
+}
+
 export interface QuantizeOptions {
   recovers: boolean; // whether accuracy is recovered after the calibration
   epochs?: number; // train so often on each sample, in place of the calibration alone
   wanted?: number; // leave so many operators in float that the score is at least this
-  target?: RuntimeName; // the runtime that the file is for
+  target?: Target;
   kind: ModelKind; // of the file that is wanted
 }
 
@@ -133,9 +140,9 @@ export interface Methods {
   openData(use: "calibration" | "test", choice: DataChoice): DataInfo;
   preview(choice: DataChoice, index: number): Picture;
   explain(recipe: Recipe): Explained;
-  profile(name: RuntimeName): RuntimeProfile;
+  profile(target: Target): RuntimeProfile;
   quantize(recipe: Recipe, options: QuantizeOptions): Quantized;
-  onnxOf(file: Blob, target: RuntimeName | undefined): Blob; // a result's file as .onnx
+  onnxOf(file: Blob, target: Target | undefined): Blob; // a result's file as .onnx
   restore(recipe: Recipe, file: Blob): void; // takes an earlier result back
   compare(): LayerError[];
   evaluate(use: "calibration" | "test"): Evaluation;

@@ -199,7 +199,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       ...(Number.isFinite(score) && !isTrained && { wanted: score }),
       ...(isTrained && { epochs: Math.max(1, Math.floor(rounds)) }),
       ...(target && { target }),
-      kind: target ? (pt2Targets.includes(target) ? ".pt2" : ".onnx") : model!.kind,
+      kind: target ? (pt2Targets.includes(target.name) ? ".pt2" : ".onnx") : model!.kind,
     };
   }
 

@@ -6,6 +6,7 @@ import { layerSetting } from "./layer-setting.js";
 import { byId, download, problemLine } from "./page.js";
 import { globalOf, settingsText, withGlobal } from "./recipe.js";
 import { diffView } from "./recipe-diff.js";
+import type { Target } from "./protocol.js";
 import type { State, Store } from "./state.js";
 import { defaultRecipe } from "./state.js";
 import { undoButtons } from "./undo.js";
@@ -20,6 +21,10 @@ const runtimes: Record<RuntimeName, string> = {
   executorch: "ExecuTorch with XNNPACK",
   x86: "ONNX Runtime on any x86-64",
 };
+
+// Those that take activations of 16 bits, and those whose files have pairs of a range that is known.
+const wideTargets: readonly RuntimeName[] = ["qnn"];
+const pairTargets: readonly RuntimeName[] = ["ort", "ort-web", "webnn", "openvino", "qnn", "x86"];
 
 const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<string, string> }> = {
   XNNPACKQuantizer: {
@@ -53,6 +58,11 @@ export function recipeStep(store: Store): void {
     h("option", { value: "" }, "any runtime"),
     ...Object.entries(runtimes).map(([name, title]) => h("option", { value: name }, title)),
   );
+  const again = (): void => void aim(target.value as RuntimeName | "");
+  const wide = h("input", { type: "checkbox", id: "activation-bits", onchange: again });
+  const wideLabel = h("label", { class: "choice" }, wide, "Activations of 16 bits");
+  const pairs = h("input", { type: "checkbox", id: "dedicated-pairs", onchange: again });
+  const pairsLabel = h("label", { class: "choice" }, pairs, "Own QuantizeLinear and DequantizeLinear for each reader");
   const fields = h("div", { class: "controls" });
   const types = h("div", { class: "controls" });
   const text = h("textarea", {
@@ -78,6 +88,8 @@ export function recipeStep(store: Store): void {
   byId("recipe").append(
     undoButtons(store),
     h("label", { class: "choice" }, "For ", target),
+    wideLabel,
+    pairsLabel,
     h("label", { class: "choice" }, "Quantizer ", select),
     fields,
     problem,
@@ -119,12 +131,25 @@ export function recipeStep(store: Store): void {
   async function aim(name: RuntimeName | ""): Promise<void> {
     const { engine } = store.state;
     if (name === "" || !engine) return store.update({ target: undefined });
+    const wanted: Target = {
+      name,
+      ...(wide.checked && wideTargets.includes(name) && { activationBits: 16 }),
+      ...(pairs.checked && pairTargets.includes(name) && { dedicatedPairs: true }),
+    };
     try {
-      const { recipe } = await engine.call("profile", [name]);
-      store.update({ recipe, target: name });
+      const { recipe } = await engine.call("profile", [wanted]);
+      store.update({ recipe, target: wanted });
     } catch (error) {
       fail((error as Error).message);
     }
+  }
+
+  function showTarget(to: Target | undefined): void {
+    target.value = to?.name ?? "";
+    wide.checked = to?.activationBits === 16;
+    pairs.checked = to?.dedicatedPairs ?? false;
+    wideLabel.hidden = !to || !wideTargets.includes(to.name);
+    pairsLabel.hidden = !to || !pairTargets.includes(to.name);
   }
 
   function apply(json: string): void {
@@ -210,7 +235,7 @@ export function recipeStep(store: Store): void {
     }
     if (changed.has("explanationError")) fail(state.explanationError ?? "");
     if (changed.has("explanation")) warned.replaceChildren(warningsOf({ warnings: state.explanation?.warnings ?? [] }));
-    if (changed.has("target") || changed.has("model")) target.value = state.target ?? "";
+    if (changed.has("target") || changed.has("model")) showTarget(state.target);
     if (changed.has("runs") || changed.has("model")) showRecipes(state);
     if (changed.has("recipe") || changed.has("runs") || changed.has("model")) showDiff(state);
   });

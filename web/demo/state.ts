@@ -1,7 +1,7 @@
 // What the page knows, and who wants to hear of it.
-import type { LayerError, Recipe, RuntimeName } from "qdq";
+import type { LayerError, Recipe } from "qdq";
 import type { Engine } from "./engine.js";
-import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized, Sample } from "./protocol.js";
+import type { DataChoice, DataInfo, Evaluation, Explained, ModelInfo, Quantized, Sample, Target } from "./protocol.js";
 
 export interface Chosen {
   choice: DataChoice;
@@ -12,7 +12,7 @@ export interface Run {
   id: number; // counts the results of the page from 1
   name: string; // that the person gave
   recipe: Recipe;
-  target?: RuntimeName;
+  target?: Target;
   quantized: Quantized;
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
@@ -33,7 +33,7 @@ export interface State {
   classes: readonly string[];
   vocabulary: readonly string[]; // of the model's tokenizer, by number
   recipe: Recipe;
-  target?: RuntimeName; // the runtime whose profile the recipe is
+  target?: Target; // the runtime whose profile the recipe is
   explanation?: Explained;
   explanationError?: string;
   busy: boolean; // whether long work is under way

@@ -21,7 +21,7 @@ import {
 } from "qdq";
 import { quantizationReport, reportHtml } from "qdq";
 import type { ByteSource, Capabilities, Data, Files, LayerError, Prepared, Program } from "qdq";
-import type { Recipe, RemedyResult, RuntimeName, Tensor } from "qdq";
+import type { Recipe, RemedyResult, RuntimeProfile, Tensor } from "qdq";
 import { formatBytes } from "../../src/report/html/dom.js";
 import { isImage } from "./page.js";
 import type {
@@ -37,7 +37,7 @@ import type {
   Picture,
   Sample,
 } from "./protocol.js";
-import type { Quantized, QuantizeOptions, Reached, Stage, ToWorker } from "./protocol.js";
+import type { Quantized, QuantizeOptions, Reached, Stage, Target, ToWorker } from "./protocol.js";
 import { pictureOf, rowOf, viewOf } from "./samples.js";
 import { scoreBeside } from "./score.js";
 import { train } from "./training.js";
@@ -96,9 +96,18 @@ function kept(quantized: Program): Pick<Quantized, "file" | "pt2Problem"> {
 }
 
 // The .onnx of a quantized program, as its runtime wants it.
-async function onnxFor(quantized: Program, target: RuntimeName | undefined): Promise<Blob> {
-  return blobOf(saveOnnx(quantized, target ? (await runtimeProfile(target)).onnx : {}));
+async function onnxFor(quantized: Program, target: Target | undefined): Promise<Blob> {
+  if (!target) return blobOf(saveOnnx(quantized));
+  return blobOf(
+    saveOnnx(quantized, {
+      ...(await profileOf(target)).onnx,
+      ...(target.dedicatedPairs && { dedicatedPairs: true }),
+    }),
+  );
 }
+
+const profileOf = ({ name, activationBits }: Target): Promise<RuntimeProfile> =>
+  runtimeProfile(name, { ...(activationBits && { activationBits }) });
 
 // The same, or why there is none.
 async function triedOnnx(quantized: Program, { kind, target }: QuantizeOptions): Promise<Partial<Quantized>> {
@@ -197,7 +206,7 @@ async function trained(
     const answer = {
       ...kept(quantized),
       ...(await triedOnnx(quantized, options)),
-      ...(options.target && { runtime: runtimeReport(quantized, options.target) }),
+      ...(options.target && { runtime: runtimeReport(quantized, options.target.name) }),
       samples: opens.data.numSamples,
       seconds: { calibrate: (learnt - began) / 1000, convert: (performance.now() - learnt) / 1000 },
       report: quantizationReport(prepared, quantized),
@@ -277,8 +286,8 @@ const methods: Handlers = {
     return { program: loaded.info(), bytes: size, kind: /\.onnx$/i.test(file.name) ? ".onnx" : ".pt2" };
   },
 
-  async profile(_progress, name) {
-    return runtimeProfile(name);
+  async profile(_progress, target) {
+    return profileOf(target);
   },
 
   async onnxOf(progress, file, target): Promise<Blob> {
@@ -357,7 +366,7 @@ const methods: Handlers = {
       const answer = {
         ...file,
         ...(await triedOnnx(quantized, options)),
-        ...(target && { runtime: runtimeReport(quantized, target) }),
+        ...(target && { runtime: runtimeReport(quantized, target.name) }),
         ...(reached && { reached }),
         samples: data?.numSamples ?? 0,
         seconds: { calibrate: (calibrated - began) / 1000, convert: (converted - recovered) / 1000 },
