@@ -10,6 +10,7 @@ namespace qdq {
 
 void convert(const ConvertFileOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
+  check_onnx_options(options.onnx, options.output);
   const Model model = load_model(options.input, host.files, false, options.fixed);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);
@@ -33,6 +34,7 @@ void add_convert(CommandLine& line) {
 
 void fuse(const FuseOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
+  check_onnx_options(options.onnx, options.output);
   const BackendConfig& backend = get_backend_config(options.backend);
   Model model = load_model(options.input, host.files, false, options.fixed);
   const int64_t folded = fuse_fx(model.program, backend);

@@ -109,21 +109,42 @@ CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string&
       ->type_name("LABELS");
 }
 
+CLI::Option* add_fx_option(CLI::App& verb, std::string& fx) {
+  return verb
+      .add_option("--fx", fx,
+                  "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack, onednn or executorch")
+      ->type_name("BACKEND")
+      ->check([](const std::string& name) {
+        for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn", "executorch"})
+          if (name == known) return std::string();
+        return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
+      });
+}
+
+CLI::Option* add_observer_option(CLI::App& verb, std::string& observer) {
+  return verb
+      .add_option("--observer", observer,
+                  "how to find the ranges of activations: min-max, percentile (99.99 % of the values), entropy "
+                  "(least divergence) or mse (least squared error); default: PyTorch's histogram")
+      ->type_name("NAME");
+}
+
+CLI::Option* add_group_size_option(CLI::App& verb, int64_t& group_size) {
+  return verb
+      .add_option("--group-size", group_size,
+                  "give each N neighbours in a row of a linear layer's weight a scale of their own; "
+                  "with --dynamic, activations get one per token")
+      ->check(CLI::Range(2, 1 << 16))
+      ->type_name("N");
+}
+
 CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* quantizer =
       verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
           ->type_name("NAME");
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
                      ->type_name("FILE.json");
-  auto* fx =
-      verb.add_option("--fx", options.fx,
-                      "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack, onednn or executorch")
-          ->type_name("BACKEND")
-          ->check([](const std::string& name) {
-            for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn", "executorch"})
-              if (name == known) return std::string();
-            return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
-          });
+  auto* fx = add_fx_option(verb, options.fx);
   auto* runtime = verb.add_option("--for", options.runtime,
                                   "the runtime to quantize for: ort, ort-web, transformers.js, webnn, openvino, qnn, "
                                   "executorch or x86 (without VNNI)")
@@ -147,16 +168,8 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                                       "bits of the weights' integers, 2 to 8 (8); below 8, add --recover; with --for 7")
                           ->check(CLI::Range(2, 8))
                           ->type_name("N");
-  auto* observer =
-      verb.add_option("--observer", options.observer,
-                      "how to find the ranges of activations: min-max, percentile (99.99 % of the values), entropy "
-                      "(least divergence) or mse (least squared error); default: PyTorch's histogram")
-          ->type_name("NAME");
-  auto* group_size = verb.add_option("--group-size", options.group_size,
-                                     "give each N neighbours in a row of a linear layer's weight a scale of their own; "
-                                     "with --dynamic, activations get one per token")
-                         ->check(CLI::Range(2, 1 << 16))
-                         ->type_name("N");
+  auto* observer = add_observer_option(verb, options.observer);
+  auto* group_size = add_group_size_option(verb, options.group_size);
   verb.add_option("--activation-bits", options.activation_bits,
                   "with --for qnn: bits of the activations' integers, 8 (default) or 16")
       ->check(CLI::IsMember({8, 16}))

@@ -53,4 +53,13 @@ void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std
   }
 }
 
+void check_onnx_options(const OnnxOptions& options, const std::string& output) {
+  if (output.ends_with(".onnx")) return;
+  for (const auto& [given, option] :
+       {std::pair(options.opset.has_value(), "--onnx-opset"), std::pair(options.external_data, "--onnx-data"),
+        std::pair(options.signed_activations, "--onnx-signed-activations"),
+        std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs")})
+    QDQ_CHECK(!given, kInvalidArgument, option, " is about .onnx files, and the output is ", output);
+}
+
 }  // namespace qdq

@@ -384,6 +384,7 @@ void check_files(const QuantizeOptions& options, Host& host) {
                 {options.model, options.data, options.test, options.labels, options.classes, options.quantizer.recipe,
                  options.data_options.preprocess},
                 host);
+  check_onnx_options(options.onnx, options.output);
   check_preprocess(options.data_options, {options.data, options.test});
 }
 

@@ -301,6 +301,7 @@ void train(const TrainOptions& options, Host& host) {
   QDQ_CHECK(options.checkpoint_steps == 0 || !options.checkpoint.empty(), kInvalidArgument,
             "--checkpoint-steps needs --checkpoint, the file to write");
   check_preprocess(options.data_options, {options.data});
+  check_onnx_options(options.onnx, options.output);
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for
   Model model = load_model(options.model, host.files);
   const Augmenter augmenter(options, host);

@@ -281,6 +281,8 @@ inline const std::vector<std::string> kModelEndings = {".onnx", ".pt2"};
 // known before it is tried, and Error{kInvalidArgument} for a name that says another kind of file, for a file that the
 // verb reads (`inputs`, of which empty ones are none), and for one that two outputs have.
 void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs, Host& host);
+// Refuses settings of .onnx files (--onnx-opset, ...) where the output is another kind of file.
+void check_onnx_options(const OnnxOptions& options, const std::string& output);
 // Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.
 void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples);
 

@@ -247,7 +247,8 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
   says({"--for", "x86", "--weight-bits", "7", "-o", "a.onnx"}, 1, "gives weights 7 bits by itself");
   says({"--for", "ort", "--weight-bits", "4", "-o", "a.onnx"}, 1, "7 or 8 bits, found 4");
   says({"--activation-bits", "16", "-o", "a.onnx"}, 2, "--for");
-  says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1, "is not to be an .onnx file");
+  says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1,
+       "--onnx-dedicated-pairs is about .onnx files, and the output is a.pt2");
   for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})
     says({"--for", "ort", option, "-o", "a.onnx"}, 2, option);
 }
