@@ -8,7 +8,7 @@
 namespace qdq {
 namespace {
 
-// The same call behind `place`, under a name that no other file gave it.
+// The same call behind `place`, without the names that an ONNX file gave the node and its value.
 Node* copy_of(const Node& call, Node* place, std::vector<Argument> arguments) {
   const auto point = place->graph().insert_after(place);
   Node* out = place->graph().call(call.target(), std::move(arguments), call.kwargs());
