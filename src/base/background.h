@@ -1,4 +1,4 @@
-// Work ahead: what will be needed soon, done by threads that have nothing else to do.
+// Work done ahead, by threads that have nothing else to do.
 #pragma once
 
 #include <functional>
@@ -6,13 +6,13 @@
 
 namespace qdq {
 
-// A task that is offered to the workers of parallel_for, which take tasks in the order of their offers while no
-// parallel_for or parallel_team wants them. One that nobody has begun when it is needed the caller does itself: so it
-// is with one thread, and in builds without threads.
+// A task for the workers of parallel_for, which begin tasks in the order of their creation while no parallel_for or
+// parallel_team needs them. If no worker has begun the task when its result is needed, the caller does it; this is
+// always so with one thread and in builds without threads.
 class Background {
  public:
   explicit Background(std::function<void()> task);
-  // Nobody begins the task any more; a worker that is at it is waited for.
+  // Cancels the task if no worker has begun it, and waits for a worker that has.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;

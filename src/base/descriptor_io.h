@@ -1,4 +1,4 @@
-// Reading and writing files by their descriptors until all is done, whatever signals and limits come in between.
+// Reads and writes files by their descriptors until every byte is done, whatever signals and limits interrupt it.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The memory of tensors in files: for models that are larger than the memory.
+// Keeps the bytes of tensors in files, for models that are larger than the memory.
 #pragma once
 
 #include <cstddef>

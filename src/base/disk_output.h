@@ -1,4 +1,4 @@
-// How a file of the disk is written: whole or not at all.
+// Writes a file to the disk completely or not at all.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Files as qdq reads and writes them: those of the disk, or whatever a program that embeds qdq puts in their place.
+// The files that qdq reads and writes: those on the disk, or others that a program which embeds qdq provides.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@ class Files {
  public:
   virtual ~Files() = default;
 
-  // The bytes of a file, of the disk's "-" those of the standard input. Throws Error{kIo} with path and reason.
+  // The bytes of a file; on the disk, "-" is the standard input. Throws Error{kIo} with path and reason.
   virtual std::vector<std::byte> read(const std::string& path) = 0;
-  // How many bytes a file has, and those from `offset` on, fewer where it ends. By default of all that read() gives.
-  // The disk puts the standard input, which is not read otherwise then, into a file without a name (in $TMPDIR, else
-  // in /var/tmp) where it is a pipe. Throws Error{kIo}.
+  // The number of bytes of a file, and `count` bytes from `offset` on, or fewer at its end. By default they use read().
+  // If the standard input is a pipe, the disk first copies it to a file without a name (in $TMPDIR, otherwise in
+  // /var/tmp); do not read it in other ways then. Throws Error{kIo}.
   virtual uint64_t size_of(const std::string& path);
   virtual std::vector<std::byte> read_part(const std::string& path, uint64_t offset, uint64_t count);
   // The bytes of a file that another file names: the one called `name`, "weights.data" or "data/weights.bin", in the
@@ -29,15 +29,16 @@ class Files {
   // Puts the bytes where a reader sees either the old file or the whole new one; the disk's write_file
   // (base/disk_output.h) says what becomes of links, FIFOs and devices. Throws Error{kIo}.
   virtual void write(const std::string& path, std::span<const std::byte> bytes) = 0;
-  // Why nothing can be written to a folder, "" for the one that the program is in, as far as that is known before it is
-  // tried; empty if nothing speaks against it.
+  // Why files cannot be written to a folder ("": the current one), as far as it is known in advance; empty if
+  // there is none.
   virtual std::string why_not_written(const std::string& /*folder*/) { return {}; }
-  // Makes a folder and those that it lies in, where they are missing; by default nothing, where names need no folders.
+  // Makes a folder, and the folders around it, if they are missing. By default it does nothing: names need no folders.
   // Throws Error{kIo}.
   virtual void make_folder(const std::string& /*folder*/) {}
   // The names of files and folders in a folder, in any order. Throws Error{kIo}.
   virtual std::vector<std::string> list(const std::string& folder) = 0;
-  // Calls `take` with each of them; the disk's are not held at the same time. Throws Error{kIo} and what `take` throws.
+  // Calls `take` with each of them; on the disk, without holding all names at once. Throws Error{kIo}, and what `take`
+  // throws.
   virtual void for_each_name(const std::string& folder, const std::function<void(std::string)>& take);
   virtual bool is_folder(const std::string& path) = 0;
   virtual bool is_file(const std::string& path) = 0;

@@ -1,4 +1,4 @@
-// The names in a folder of the disk.
+// Lists the names in a folder on the disk.
 #pragma once
 
 #include <functional>

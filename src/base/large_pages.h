@@ -1,4 +1,4 @@
-// Memory in large pages.
+// Allocates memory in large pages.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Lists of names in messages.
+// Writes lists of names for messages.
 #pragma once
 
 #include <string>

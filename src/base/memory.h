@@ -1,4 +1,4 @@
-// How much memory may be used, and how much of it is left.
+// The limit on memory, and how much of it is left.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace qdq {
 
-// The most memory that may be used, and how a refusal ends: whose limit it is, and what helps:
+// The limit on memory, and the end of a refusal, which says whose limit it is and what helps:
 //   "a run needs at least 6400 MB of memory, and 300 MB are left of the " "500 MB that --max-memory allows; use smaller
 //   batches, or allow more"
-// A file is as large as it is, whatever the batches are: "... allows; allow more".
+// For files, whose size does not depend on batches, it ends in "... allows; allow more".
 struct MemoryLimit {
   // `whose`: "that --max-memory allows".
   MemoryLimit(uint64_t bytes, std::string_view whose, std::string_view remedy = "allow more");
@@ -24,11 +24,11 @@ struct MemoryLimit {
 // nothing can raise.
 const std::optional<MemoryLimit>& memory_limit();
 // Sets the limit of all work that begins afterwards; without a value, the initial one. In WebAssembly the memory does
-// not grow beyond it, so the limit covers everything. Natively it covers tensors alone, and the program and its
-// libraries come on top, unless the whole process is counted.
+// not grow beyond it, so the limit covers everything. Natively it covers only tensors, not the program and its
+// libraries, unless count_process_memory() was called.
 void set_memory_limit(std::optional<MemoryLimit> limit);
-// Natively, has limits cover all that the system counts for this process (base/process_memory.h) from now on: whoever
-// asks for memory for a tensor, or whether there is some, is told of that. Under Linux alone.
+// From now on limits cover all memory that the system counts for this process (base/process_memory.h), for tensors and
+// for available_memory(). Native builds under Linux only.
 void count_process_memory();
 
 // "memory", or "what is left of the 500 MB that --max-memory allows; ...": the end of a sentence about something that
@@ -44,7 +44,7 @@ void check_memory(uint64_t bytes, std::string_view what);
 // The same of work whose size is that of a file: "reading model.pt2".
 void check_memory_of_file(uint64_t bytes, std::string_view what);
 
-// Counts what a tensor takes and gives back. take_memory throws as check_memory does.
+// Count the memory that a tensor takes and gives back. take_memory throws as check_memory does.
 void take_memory(uint64_t bytes);
 void give_memory_back(uint64_t bytes);
 

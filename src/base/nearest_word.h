@@ -1,4 +1,4 @@
-// What somebody meant who misspelt a word.
+// Finds the known word that is nearest to a misspelt one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace qdq {
 
-// The one of the words that a misspelt word probably means, or "" if none is near.
+// The word of the list that a misspelt word probably means, or "" if none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& words);
 
 }  // namespace qdq

@@ -1,4 +1,4 @@
-// Threads: one fixed set of workers for the whole process.
+// The threads of the whole process: one fixed set of workers.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace qdq {
 // Results never depend on it: work is divided along outputs, never along a sum.
 int num_threads();
 
-// Throws Error{kInvalidArgument} if count < 1. Takes as many as there can be: builds without threads use one, and
-// modules of WebAssembly no more than the workers that they were started with and the caller.
+// Sets that number, or the largest possible one below it: builds without threads use one thread, and modules of
+// WebAssembly the workers that they were started with and the caller. Throws Error{kInvalidArgument} if count < 1.
 void set_num_threads(int count);
 
-// Other programs may want the cores, and then a thread that is waited for costs more than it gives: whatever another
-// thread has not begun the caller does itself, and after a wait for one that had no core it works alone for a while.
+// Other programs may want the cores, and then waiting for a thread costs more than the thread gains. So the caller does
+// whatever no other thread has begun, and after it has waited for a thread without a core it works alone for a while.
 // Several threads may call these functions at the same time: one of them gets the workers, the others work alone.
 
 // Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and
@@ -23,9 +23,9 @@ void set_num_threads(int count);
 // rethrown.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
-// Calls body(index, size) for every 0 <= index < size at the same time, each in a thread of its own, the caller's with
-// index 0, so that they may wait for each other. 1 <= size <= count is how many threads come at once. Bodies must not
-// throw. Called from inside a body of either function the size is 1.
+// Calls body(index, size) for every 0 <= index < size at the same time, each in its own thread, the caller's with index
+// 0, so that they may wait for each other. `size` is the number of threads that are free at once, 1 <= size <= count.
+// Bodies must not throw. Called from inside a body of either function, it uses the size 1.
 void parallel_team(int count, const std::function<void(int, int)>& body);
 
 }  // namespace qdq

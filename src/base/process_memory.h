@@ -1,4 +1,4 @@
-// What the system counts for this process.
+// The memory that the system counts for this process.
 #pragma once
 
 #include <cstdint>

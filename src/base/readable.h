@@ -1,4 +1,4 @@
-// Text of files as a person may be shown it.
+// Makes text from files safe to show to a person.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Bytes that are set aside.
+// Sets bytes aside in scratch files.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace qdq {
 
-// Bytes that are appended, and read in any order: a megabyte of them in memory, natively the others in a scratch file
-// (base/scratch_file.h). Where no such file can be made, and in WebAssembly, all of them in memory.
+// Bytes that are appended and can be read in any order. Natively it keeps at most a megabyte of them in memory and the
+// others in a scratch file (base/scratch_file.h). All stay in memory in WebAssembly, or if it cannot make such a file.
 class ScratchBytes {
  public:
   ScratchBytes() = default;
@@ -21,7 +21,7 @@ class ScratchBytes {
   // Throws Error{kIo} if the disk is full.
   void append(std::string_view bytes);
   uint64_t size() const { return size_; }
-  // The bytes [offset, offset + count), which are there. Throws Error{kIo}.
+  // The bytes [offset, offset + count), which must exist. Throws Error{kIo}.
   std::string read(uint64_t offset, size_t count) const;
   size_t bytes_in_memory() const;
 

@@ -1,4 +1,4 @@
-// Files without a name, which are gone with their descriptor.
+// Files without a name, which disappear with their descriptor.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The standard input as a file that is read by parts, in any order.
+// The standard input as a file that can be read in parts and in any order.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The version of qdq, the one of CMakeLists.txt and package.json.
+// The version of qdq, as in CMakeLists.txt and package.json.
 #pragma once
 
 #define QDQ_VERSION_MAJOR 0

@@ -1,12 +1,12 @@
-// The operands of aten.scaled_dot_product_attention as loops take them.
+// Prepares the operands of aten.scaled_dot_product_attention for loops.
 #pragma once
 
 #include "op/op.h"
 
 namespace qdq {
 
-// Spread over the batch axes of the result, heads that share keys included: B is their product. All lie contiguous and
-// are of the query's dtype, but for the mask.
+// Expanded over the batch axes of the result, including heads that share keys; B is their product. All are contiguous
+// and, except for the mask, have the query's dtype.
 struct AttentionOperands {
   Shape sizes;               // of the result [..., L, V]
   Tensor query, key, value;  // [B, L, E], [B, S, E], [B, S, V]

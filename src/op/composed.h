@@ -1,4 +1,4 @@
-// How operators that others make up are written: once, for shapes and for tensors.
+// Defines operators that consist of others, once for shapes and tensors.
 #pragma once
 
 #include "op/infer.h"

@@ -1,4 +1,4 @@
-// The equations of aten.einsum.
+// Parses the equations of aten.einsum.
 #pragma once
 
 #include <string>

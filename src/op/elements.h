@@ -1,5 +1,5 @@
-// Loops over the elements of tensors for the reference operators: operands are brought to one computing type, so that a
-// formula is written once and compiled for at most three types.
+// Loops over the elements of tensors for the reference operators. They convert operands to one computing type, so that
+// each formula is written once and compiled for at most three types.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What is known of a node from its operator's entry in the table (op/op.h). Nodes that call no operator of the table
-// (placeholders, observers) have no facts: null, false or nothing.
+// The facts about a node, from its operator's entry in the table (op/op.h). Nodes that call no operator of the table
+// (placeholders, observers) have no facts: functions return null, false or nothing.
 #pragma once
 
 #include <optional>
@@ -28,10 +28,10 @@ Node* bias_of(const Node& node);
 // multiply_.Tensor. Where there is no functional form, the entry itself.
 const OpDef& plain_form(const OpDef& op);
 
-// Whether the result shows the first argument through other sizes, or may do so: reshape, slice, split, contiguous.
+// Whether the result is, or may be, the first argument with other sizes: reshape, slice, split, contiguous.
 bool is_view(const OpDef& op);
 
-// The activation that the node computes, with its parameters; nothing for other operators, and where a parameter is no
+// The activation that the node computes, with its parameters; nothing for other operators, or if a parameter is not
 // constant.
 std::optional<kernel::Activation> activation_function(const Node& node);
 

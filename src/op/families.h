@@ -1,4 +1,4 @@
-// The families of operators, one file each; op.cpp joins their tables.
+// The tables of the families of operators, which have one file each; op.cpp joins them.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Regular expressions in the syntax of RE2 (github.com/google/re2/wiki/Syntax), as ONNX's RegexFullMatch has them:
-// whether one matches the whole of a text. The time is the product of both lengths, whatever the expression is.
+// Tests whether a regular expression matches a whole text, in the syntax of RE2 (github.com/google/re2/wiki/Syntax) as
+// ONNX's RegexFullMatch has it. The time grows with the product of both lengths, whatever the expression is.
 #pragma once
 
 #include <cstdint>

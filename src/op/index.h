@@ -1,4 +1,4 @@
-// What operators that pick elements by index tensors (index.cpp) and those that write to them (scatter.cpp) share.
+// Shared by operators that read elements by index tensors (index.cpp) and those that write to them (scatter.cpp).
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// Pieces of shape inference that the families share. Sizes may be symbolic: what cannot be decided then is taken to
-// hold.
+// Parts of shape inference that the families share. Sizes may be symbolic: a condition that cannot be decided then
+// counts as true.
 #pragma once
 
 #include "op/op.h"

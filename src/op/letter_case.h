@@ -1,4 +1,4 @@
-// Capitals and small letters of Unicode, one character for one, in no language in particular.
+// Converts between upper and lower case as Unicode does, one character to one, independent of language.
 #pragma once
 
 #include <cstdint>

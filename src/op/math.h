@@ -1,6 +1,6 @@
-// Elementary functions for the reference operators. They use +, -, *, / and exact functions only, in a fixed order, so
-// that the bits are the same natively and in WASM, which those of the C libraries are not. Relative error below 1e-14;
-// rounded to float the result is the exact value's neighbour at worst.
+// Elementary functions for the reference operators. They use only +, -, *, / and exact functions in a fixed order, so
+// that native code and WASM compute the same bits, unlike with the C libraries. The relative error is below 1e-14;
+// rounded to float, a result is at worst a neighbour of the exact value.
 #pragma once
 
 namespace qdq::math {

@@ -1,5 +1,5 @@
-// What an operator is: PyTorch's schema line, shape inference, reference evaluation, facts; and the table of all of
-// them. op/facts.h asks for the facts of nodes.
+// Defines operators by PyTorch's schema line, shape inference, reference evaluation and facts, and has the table of
+// all operators. op/facts.h returns the facts of nodes.
 #pragma once
 
 #include <cstdint>
@@ -91,7 +91,8 @@ template <class T> class Call {
   std::vector<BasicValue<T>> values_;
 };
 
-// Which argument is what, by schema index; -1: there is none. Facts only: what a quantizer makes of them is its policy.
+// The schema index of the argument in each role; -1: there is none. These are facts; a quantizer decides what to do
+// with them.
 struct Roles {
   int activation = -1;
   int other = -1;  // the second activation of a binary operator
@@ -107,7 +108,7 @@ struct OpForm {
   Value (*eval)(const Call<Tensor>& call) = nullptr;
 };
 
-// What kind of computation an operator is: those of a family compute the same thing, and read the same roles.
+// The kind of computation: all operators of a family compute the same thing and have the same roles.
 enum class Family : uint8_t {
   kOther,
   kConvolution,  // aten.convolution too, whose argument says whether it is transposed
@@ -165,8 +166,8 @@ struct OpDef {
   Value (*eval)(const Call<Tensor>& call);
   Roles roles;
   Family family = Family::kOther;
-  // Of an operator that only shapes and values tell how to compute: the program that computes such a call, with the
-  // tensors for which is_bound() does not hold as its inputs. Null: `eval` needs none.
+  // For an operator whose computation depends on shapes and values: makes the program that computes a call. Its inputs
+  // are the tensors for which is_bound() is false. Null: `eval` needs no program.
   Subprogram (*expand)(const Call<Tensor>& call) = nullptr;
   int spatial_axes = 0;        // of convolutions and pools; 0: any number, or none
   bool keeps_numbers = false;  // every element of the result (of several: the first) is an element of an argument
@@ -188,15 +189,15 @@ const std::vector<OpDef>& all_ops();
 // The entry of a call_function target; null if qdq does not have the operator. "_operator.add" is "operator.add".
 const OpDef* find_op(std::string_view target);
 
-// In Node::meta.extra of an operator that qdq has, but not so: why a file's node could not be read.
+// Key in Node::meta.extra for the reason why a file's node could not be read although qdq has its operator.
 inline constexpr std::string_view kUnsupportedReason = "qdq.unsupported";
 
 // Throws Error{kUnsupported} that lists every operator of the graph which qdq does not have, with the nodes that use
 // it and, where the file's reader knew one, the reason.
 void check_ops(const Graph& graph);
 
-// Sets meta.val of every node from those of the placeholders and get_attr nodes (placeholders must have theirs). Of
-// operators that qdq does not have, and of what reads a value of which nothing is known, it stays as it is.
+// Sets meta.val of every node from those of the placeholders and get_attr nodes; placeholders must have theirs. It
+// leaves nodes of operators that qdq does not have, and nodes that read an unknown value, as they are.
 void infer_shapes(Program& program);
 
 }  // namespace qdq

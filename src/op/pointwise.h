@@ -1,4 +1,4 @@
-// What element-wise operators share beside their loops (op/elements.h).
+// Shared by element-wise operators, except for their loops (op/elements.h).
 #pragma once
 
 #include <vector>

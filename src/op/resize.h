@@ -1,4 +1,4 @@
-// What resizing and padding read of an input, for backends that do the same faster.
+// Tells which elements of an input resizing and padding read, for backends that compute the same faster.
 #pragma once
 
 #include "op/op.h"
@@ -12,12 +12,12 @@ struct ResizeTap {
 };
 using ResizeTaps = std::vector<std::vector<ResizeTap>>;  // for each output index
 
-// Of the spatial axes of an upsampling operator's call, one behind the other; each has its own taps.
+// The taps of each spatial axis, in order, of a call of an upsampling operator.
 std::vector<ResizeTaps> resize_taps(const Call<Tensor>& call);
 
-// How an element outside of the input comes about.
+// Where the elements outside the input come from.
 enum class Border : uint8_t { kConstant, kReflect, kReplicate, kCircular };
-// Of a padding operator's call, and with what a constant border is filled.
+// The border of a call of a padding operator, and the value that fills a constant border.
 Border border_of(const Call<Tensor>& call);
 double filling_of(const Call<Tensor>& call);
 // The input index for output index i, counted from the first element of the input; -1: the constant.

@@ -1,4 +1,4 @@
-// Sizes that only a run tells, and the smaller and the larger of sizes that are not known.
+// Sizes that only a run knows, and the minimum and maximum of unknown sizes.
 #pragma once
 
 #include "tensor/sym_int.h"

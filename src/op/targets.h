@@ -1,5 +1,5 @@
-// The call_function targets that code outside of the table has to name: of calls that a rewrite creates, and of the
-// operators that a policy of PyTorch or a kernel is about, one by one. What holds for a family is asked of op/facts.h.
+// The call_function targets that code outside the table must name: calls that a rewrite creates, and single operators
+// that a policy of PyTorch or a kernel concerns. For facts about a whole family use op/facts.h.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Ensembles of trees as the operator onnx::tree_ensemble takes them; it is defined in op/onnx.cpp.
+// Ensembles of trees for the operator onnx::tree_ensemble, which op/onnx.cpp defines.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Complex tensors seen as real ones, and back. All are views: they share the bytes.
+// Views of complex tensors as real ones, and back. Views share the bytes.
 #pragma once
 
 #include "tensor/tensor.h"

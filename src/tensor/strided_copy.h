@@ -1,4 +1,4 @@
-// Copies between tensors whose elements lie in different orders.
+// Copies between tensors with different orders of elements.
 #pragma once
 
 #include <cstddef>

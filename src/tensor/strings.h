@@ -1,5 +1,5 @@
-// The texts behind tensors of strings. Every distinct text has one number for the whole process, and the elements of
-// such a tensor are these numbers: what only moves elements, or asks whether they are equal, never looks at the texts.
+// The texts behind tensors of strings. Every distinct text has one number for the whole process, and these numbers are
+// the elements of such a tensor. So code that only moves or compares elements never reads the texts.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Integers that may depend on symbols, for sizes such as a batch dimension that is known only at run time.
+// Integers that may depend on symbols, for sizes that only a run knows, such as a batch size.
 #pragma once
 
 #include <cstdint>

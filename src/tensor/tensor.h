@@ -1,4 +1,4 @@
-// Tensors: shared bytes seen through a dtype, sizes, strides and an offset, as in PyTorch.
+// Tensors: views of shared bytes by dtype, sizes, strides and offset, as in PyTorch.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,10 @@ int64_t wrap_axis(int64_t axis, int64_t rank);
 // The shape that NumPy and PyTorch broadcast both to. Throws Error{kInvalidArgument} if they do not fit.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-// The bytes behind tensors, 64-byte aligned; who makes one without Tensor::empty has to write them all.
+// The bytes behind tensors, 64-byte aligned. Code that makes one without Tensor::empty must write all bytes.
 class Storage {
  public:
-  // Throws Error{kOutOfMemory} if the bytes are not to be had.
+  // Throws Error{kOutOfMemory} if there is not enough memory.
   explicit Storage(size_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -50,7 +50,7 @@ class Storage {
 class Tensor {
  public:
   Tensor() = default;
-  // A view; the caller guarantees nothing: throws Error{kInvalidArgument} if an element would lie outside the storage.
+  // A view. Throws Error{kInvalidArgument} if an element would lie outside the storage.
   Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape strides, int64_t offset);
 
   static Tensor empty(const Shape& sizes, DType dtype);  // the bytes are zero
