@@ -97,6 +97,7 @@ void pack_matched(const int8_t* weight, PackedConvInt8& p) {
   const int64_t ic = c.in_channels / c.groups, oc = c.out_channels / c.groups, taps = c.kernel_h * c.kernel_w;
   MatchedWeights matched;
   std::vector<int8_t> rows(static_cast<size_t>(p.run_length * kDotPanel));
+  p.shift_sums.assign(static_cast<size_t>(c.groups * p.padded_channels), 0);
   for (int64_t g = 0; g < c.groups; ++g) {
     for (int64_t first = 0; first < oc; first += kDotPanel) {
       for (int64_t run = 0; run < p.run_count; ++run) {
@@ -106,7 +107,7 @@ void pack_matched(const int8_t* weight, PackedConvInt8& p) {
           for (int64_t o = first; o < first + kDotPanel; ++o)
             *to++ = o < oc ? weight[((g * oc + o) * ic + channel) * taps + tap] : int8_t{0};
         }
-        append_matched_run(rows.data(), p.run_length, matched);
+        append_matched_run(rows.data(), p.run_length, matched, p.shift_sums.data() + g * p.padded_channels + first);
       }
     }
   }
@@ -121,11 +122,12 @@ void pack_matched(const int8_t* weight, PackedConvInt8& p) {
   std::copy(matched.first.begin(), matched.first.end(), p.first_steps.data<int32_t>());
 }
 
-// Products and sums of products that kMatchedBytes takes for a pixel: two a step, three for two double ones.
+// What kMatchedBytes takes for a pixel, where a step that is neither double nor shifted takes four.
 int64_t matched_cost(const PackedConvInt8& p) {
   const int32_t* first = p.first_steps.data<int32_t>();
-  int64_t cost = 2 * p.steps.size(0);
-  for (int64_t run = 0; run + 2 < p.first_steps.numel(); run += 2) cost -= (first[run + 1] - first[run]) / 2;
+  int64_t cost = 0;
+  for (int64_t run = 0; run + 3 < p.first_steps.numel(); run += 3, first += 3)
+    cost += 6 * (first[1] - first[0]) / 2 + 7 * (first[2] - first[1]) / 3 + 4 * (first[3] - first[2]);
   return cost;
 }
 
@@ -162,6 +164,7 @@ void set_start(PackedConvInt8& p) {
   if (element_bytes(p) == 2) return;  // staged less the zero point
   const int32_t zero_point = p.x_zero_point - flip_of(p);
   for (size_t i = 0; i < p.start.size(); ++i) p.start[i] = -zero_point * p.weight_sums[i];
+  for (size_t i = 0; i < p.shift_sums.size(); ++i) p.start[i] += p.shift_sums[i];
 }
 
 void pad_channels(std::vector<float>& values, const PackedConvInt8& p) {
@@ -450,7 +453,7 @@ PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_
   if (!has_winograd_windows(conv)) {
     PackedConvInt8 p = pack_conv2d_int8(conv, weight, x_zero_point, requantize, road);
     const int64_t panels = conv.groups * divide_up(conv.out_channels / conv.groups, kDotPanel);
-    if (p.road != road || matched_cost(p) <= panels * p.run_count * p.run_steps * 5 / 2) return p;
+    if (p.road != road || matched_cost(p) <= panels * p.run_count * p.run_steps * 5) return p;
   }
   return pack_conv2d_int8(conv, weight, x_zero_point, std::move(requantize), DotRoad::kPairs);
 }

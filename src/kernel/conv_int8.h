@@ -25,9 +25,9 @@ struct PackedConvInt8 {
   int64_t padded_channels = 0;  // of a group: those of the arrays below
   Tensor weights;               // s8
   // kMatchedBytes: what DotBand wants, of all groups.
-  Tensor steps, first_steps;  // s32 of [steps][2] and [groups * panels * run_count * 2 + 1]
-  std::vector<int32_t> start, weight_sums;
-  Requantize requantize;  // with padded arrays, [groups][padded_channels]
+  Tensor steps, first_steps;                            // s32 of [steps][2] and [groups * panels * run_count * 3 + 1]
+  std::vector<int32_t> start, weight_sums, shift_sums;  // shift_sums: what kMatchedBytes takes out of the sums
+  Requantize requantize;                                // with padded arrays, [groups][padded_channels]
 
   // "conv 3x3 on the 8-bit dot product, unsigned by signed": for people.
   std::string description() const;

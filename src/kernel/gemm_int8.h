@@ -56,8 +56,8 @@ struct DotBand {
   int64_t run_steps = 0;
   const int8_t* weights = nullptr;
   const DotStep* steps = nullptr;  // kMatchedBytes
-  // kMatchedBytes: of [panels][run_count], the first of the steps that are added two by two in 16 bits and the first of
-  // the others; and one behind the last.
+  // kMatchedBytes: of [panels][run_count], the first double step, the first shifted one and the first of the others
+  // (kernel/matched_int8.h); and one behind the last.
   const int32_t* first_steps = nullptr;
   int16_t* words = nullptr;                     // kPairs: room for 2 * kDotPanel numbers a step of a pixel
   const int32_t* start = nullptr;               // one sum a channel to begin with, padded to kFinishChannels

@@ -131,8 +131,8 @@ HWY_INLINE hn::Vec<D16> pair_sums(hn::Vec<U8> x, const int8_t* weights) {
 #endif
 }
 
-// A step of kMatchedBytes, or two whose products are added in 16 bits.
-template <int kSteps, int kRows, int kVectors>
+// A step of kMatchedBytes, or two whose products are added in 16 bits, and shifted by what stands behind their weights.
+template <int kSteps, bool kShifted, int kRows, int kVectors>
 HWY_INLINE void matched_steps(V32 (&sum)[kRows][kVectors], const uint8_t* const* a, const DotStep* steps,
                               const int8_t* b) {
   const D32 d;
@@ -145,6 +145,10 @@ HWY_INLINE void matched_steps(V32 (&sum)[kRows][kVectors], const uint8_t* const*
     from[s] = hn::BitCast(d8, hn::Set(d, word));
   }
   const auto ones = hn::Set(D16(), int16_t{1});
+  hn::Vec<D16> shift[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; kShifted && v < kVectors; ++v)
+    shift[v] = hn::BitCast(D16(), hn::LoadU(D8(), b + (kSteps * kDotPanel + v * kLanes) * 4));
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     hn::Vec<D16> pairs[kVectors];
@@ -160,8 +164,10 @@ HWY_INLINE void matched_steps(V32 (&sum)[kRows][kVectors], const uint8_t* const*
       }
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kShifted) pairs[v] = hn::Add(pairs[v], shift[v]);
       sum[r][v] = in_order(hn::Add(sum[r][v], hn::WidenMulPairwiseAdd(d, pairs[v], ones)));
+    }
   }
 }
 
@@ -255,16 +261,17 @@ template <int kRows, int kVectors>
 HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
                                      int64_t channel) {
   constexpr int64_t kStepBytes = kDotPanel * 4;
-  const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count * 2;
+  const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count * 3;
   const int8_t* b = band.weights + *first * kStepBytes + channel % kDotPanel * 4;
-  for (int64_t run = 0; run < band.run_count; ++run, first += 2) {
+  for (int64_t run = 0; run < band.run_count; ++run, first += 3) {
     const uint8_t* a[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
-    const DotStep *step = band.steps + first[0], *const doubles = band.steps + first[1],
-                  *const end = band.steps + first[2];
-    for (; step < doubles; step += 2, b += 2 * kStepBytes) matched_steps<2>(sum, a, step, b);
-    for (; step < end; ++step, b += kStepBytes) matched_steps<1>(sum, a, step, b);
+    const DotStep *step = band.steps + first[0], *const shifted = band.steps + first[1],
+                  *const singles = band.steps + first[2], *const end = band.steps + first[3];
+    for (; step < shifted; step += 2, b += 2 * kStepBytes) matched_steps<2, false>(sum, a, step, b);
+    for (; step < singles; step += 3, b += 3 * kStepBytes) matched_steps<2, true>(sum, a, step, b);
+    for (; step < end; ++step, b += kStepBytes) matched_steps<1, false>(sum, a, step, b);
   }
 }
 

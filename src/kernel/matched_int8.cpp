@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "kernel/panel.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kBlock = 16;  // bytes that a step chooses from
 constexpr int kNone = -1;
+constexpr size_t kStepBytes = kDotPanel * 4;
 constexpr int kMost = 128;  // what the weights of one sign may add up to
 // Sums that the search for fours looks at in a block; what needs more is not worth the time.
 constexpr int kMostTries = 500;
@@ -20,6 +22,60 @@ constexpr int kMostTries = 500;
 using Pair = std::pair<int, int>;  // the second may be kNone
 using Four = std::array<int, 4>;
 using RowSet = uint32_t;
+
+using Partners = std::array<RowSet, kBlock>;
+
+// Pairs of partners among those that are open, and what is left alone. Who has the fewest possible partners chooses
+// first, and takes the partner with the fewest.
+std::vector<Pair> match(const Partners& all_partners, RowSet open) {
+  const auto partners_of = [&](int row) { return all_partners[static_cast<size_t>(row)]; };
+  std::array<int, kBlock> choices{};  // open partners
+  for (RowSet rows = open; rows != 0; rows &= rows - 1) {
+    const int row = std::countr_zero(rows);
+    choices[static_cast<size_t>(row)] = std::popcount(partners_of(row) & open);
+  }
+  const auto take_scarcest = [&](RowSet among) {
+    int best = kNone;
+    for (; among != 0; among &= among - 1) {
+      const int row = std::countr_zero(among);
+      if (best == kNone || choices[static_cast<size_t>(row)] < choices[static_cast<size_t>(best)]) best = row;
+    }
+    if (best == kNone) return best;
+    open &= ~(RowSet{1} << best);
+    for (RowSet rows = partners_of(best); rows != 0; rows &= rows - 1)
+      --choices[static_cast<size_t>(std::countr_zero(rows))];
+    return best;
+  };
+  std::vector<Pair> pairs;
+  std::vector<int> alone;
+  while (open != 0) {
+    const int row = take_scarcest(open), partner = take_scarcest(partners_of(row) & open);
+    if (partner == kNone) {
+      alone.push_back(row);
+    } else {
+      pairs.emplace_back(row, partner);
+    }
+  }
+  // Two that are alone may each find a partner in a pair that they part.
+  const auto parts = [&](Pair& pair, int a, int b) {
+    if ((partners_of(a) >> pair.first & 1) == 0 || (partners_of(b) >> pair.second & 1) == 0) return false;
+    pairs.emplace_back(b, std::exchange(pair.second, a));
+    return true;
+  };
+  while (alone.size() >= 2) {
+    const int a = alone[alone.size() - 1], b = alone[alone.size() - 2];
+    bool found = false;
+    for (size_t i = 0; !found && i < pairs.size(); ++i) {
+      Pair pair = pairs[i];
+      found = parts(pair, a, b) || parts(pair, b, a);
+      if (found) pairs[i] = pair;
+    }
+    if (!found) break;
+    alone.resize(alone.size() - 2);
+  }
+  for (const int row : alone) pairs.emplace_back(row, kNone);
+  return pairs;
+}
 
 // The rows of a block, [count][kDotPanel].
 class Block {
@@ -43,52 +99,40 @@ class Block {
 
   RowSet all() const { return (RowSet{1} << count_) - 1; }
 
-  // Pairs of the open rows that fit each other, and the rows that are left alone. The row with the fewest possible
-  // partners chooses first, and takes the partner with the fewest.
-  std::vector<Pair> pairs(RowSet open) const {
-    std::array<int, kBlock> choices{};  // open partners
-    for (int row = 0; row < count_; ++row) choices[static_cast<size_t>(row)] = std::popcount(partners_of(row) & open);
-    const auto take_scarcest = [&](RowSet among) {
-      int best = kNone;
-      for (; among != 0; among &= among - 1) {
-        const int row = std::countr_zero(among);
-        if (best == kNone || choices[static_cast<size_t>(row)] < choices[static_cast<size_t>(best)]) best = row;
-      }
-      if (best == kNone) return best;
-      open &= ~(RowSet{1} << best);
-      for (RowSet rows = partners_of(best); rows != 0; rows &= rows - 1)
-        --choices[static_cast<size_t>(std::countr_zero(rows))];
-      return best;
-    };
-    std::vector<Pair> pairs;
-    std::vector<int> alone;
-    while (open != 0) {
-      const int row = take_scarcest(open), partner = take_scarcest(partners_of(row) & open);
-      if (partner == kNone) {
-        alone.push_back(row);
-      } else {
-        pairs.emplace_back(row, partner);
+  // Pairs of the open rows that fit each other, and the rows that are left alone.
+  std::vector<Pair> pairs(RowSet open) const { return match(partners_, open); }
+
+  // Takes fours out of `pairs`: two pairs whose products fit 16 bits once they are shifted. An even count, because a
+  // step has two.
+  std::vector<Four> shifted_fours(std::vector<Pair>& pairs) const {
+    std::array<Total, kBlock> totals;
+    Partners fitting{};
+    RowSet open = 0;
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      totals[i] = total(pairs[i]);
+      if (!is_small(totals[i])) continue;
+      open |= RowSet{1} << i;
+      for (size_t k = 0; k < i; ++k) {
+        if ((open >> k & 1) == 0 || !is_small(sum(totals[i], totals[k]))) continue;
+        fitting[i] |= RowSet{1} << k;
+        fitting[k] |= RowSet{1} << i;
       }
     }
-    // Two that are alone may each find a partner in a pair that they part.
-    const auto parts = [&](Pair& pair, int a, int b) {
-      if ((partners_of(a) >> pair.first & 1) == 0 || (partners_of(b) >> pair.second & 1) == 0) return false;
-      pairs.emplace_back(b, std::exchange(pair.second, a));
-      return true;
-    };
-    while (alone.size() >= 2) {
-      const int a = alone[alone.size() - 1], b = alone[alone.size() - 2];
-      bool found = false;
-      for (size_t i = 0; !found && i < pairs.size(); ++i) {
-        Pair pair = pairs[i];
-        found = parts(pair, a, b) || parts(pair, b, a);
-        if (found) pairs[i] = pair;
-      }
-      if (!found) break;
-      alone.resize(alone.size() - 2);
+    std::vector<Pair> joined = match(fitting, open);
+    std::erase_if(joined, [](const Pair& two) { return two.second == kNone; });
+    if (joined.size() % 2 != 0) joined.pop_back();
+    std::vector<Four> fours;
+    RowSet taken = 0;
+    for (const auto& [i, k] : joined) {
+      const Pair &a = pairs[static_cast<size_t>(i)], &b = pairs[static_cast<size_t>(k)];
+      fours.push_back({a.first, a.second, b.first, b.second});
+      taken |= RowSet{1} << i | RowSet{1} << k;
     }
-    for (const int row : alone) pairs.emplace_back(row, kNone);
-    return pairs;
+    std::vector<Pair> rest;
+    for (size_t i = 0; i < pairs.size(); ++i)
+      if ((taken >> i & 1) == 0) rest.push_back(pairs[i]);
+    pairs = std::move(rest);
+    return fours;
   }
 
   // Finds `wanted` fours of the open rows that fit, and pairs for those rows that no four has, so that at most one of
@@ -132,6 +176,8 @@ class Block {
   // Half of what a row adds to the sums of each sign, rounded up: a byte a channel.
   using Parts = std::array<uint64_t, kDotPanel / 4>;
 
+  using Total = std::array<uint64_t, kDotPanel / 8>;  // of both signs
+
   RowSet partners_of(int row) const { return partners_[static_cast<size_t>(row)]; }
   const Parts& parts_of(int row) const { return parts_[static_cast<size_t>(row)]; }
   static Parts sum(const Parts& a, const Parts& b) {
@@ -145,31 +191,74 @@ class Block {
     for (size_t i = 0; i < a.size(); ++i) beyond |= (a[i] + b[i] + kOnes * (0x7f - kMost / 2)) & kOnes * 0x80;
     return beyond == 0;
   }
+  Total total(const Pair& pair) const {
+    const Parts parts = pair.second == kNone ? parts_of(pair.first) : sum(parts_of(pair.first), parts_of(pair.second));
+    Total out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = parts[i] + parts[i + out.size()];
+    return out;
+  }
+  static Total sum(const Total& a, const Total& b) {
+    Total out;
+    for (size_t i = 0; i < out.size(); ++i) out[i] = a[i] + b[i];
+    return out;
+  }
+  // Whether the weights of all channels add up to 254 at most, so that 255 times that fits 16 bits.
+  static bool is_small(const Total& total) {
+    uint64_t all = 0;
+    for (const uint64_t channels : total) all |= channels;
+    return (all & 0x8080808080808080) == 0;
+  }
   // The partners of `row` behind it.
   RowSet after(int row, RowSet among) const { return among & partners_of(row) & ~((RowSet{2} << row) - 1); }
 
   int count_, tries_ = 0;
   std::array<Parts, kBlock> parts_{};
-  std::array<RowSet, kBlock> partners_{};
+  Partners partners_{};
 };
 
-}  // namespace
+// Steps of a block that begins at row `begin` of a run.
+struct Steps {
+  const int8_t* weights;
+  int64_t length, begin;
 
-void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out) {
-  // Blocks of whole steps, as equal as can be: few rows find fewer partners.
-  const int64_t steps = divide_up(length, 4), blocks = divide_up(length, kBlock);
-  const auto append = [&](MatchedWeights& to, int64_t begin, const Four& row) {
+  void append(const Four& row, MatchedWeights& to) const {
     const int64_t at = std::max<int64_t>(0, std::min(begin, length - kBlock));
     DotStep& step = to.steps.emplace_back();
     step.at = static_cast<int32_t>(at);
     for (size_t k = 0; k < 4; ++k) step.from[k] = static_cast<uint8_t>(begin - at + std::max(row[k], 0));
-    to.weights.resize(to.weights.size() + kDotPanel * 4);
-    int8_t* const last = to.weights.data() + to.weights.size() - kDotPanel * 4;
+    to.weights.resize(to.weights.size() + kStepBytes);
+    int8_t* const last = to.weights.data() + to.weights.size() - kStepBytes;
     for (size_t k = 0; k < 4; ++k)
       for (int64_t o = 0; row[k] != kNone && o < kDotPanel; ++o)
         last[o * 4 + static_cast<int64_t>(k)] = weights[(begin + row[k]) * kDotPanel + o];
-  };
-  MatchedWeights singles;
+  }
+  void append_double(const Four& a, const Four& b, MatchedWeights& to) const {
+    append({a[0], a[1], b[0], b[1]}, to);
+    append({a[2], a[3], b[2], b[3]}, to);
+  }
+};
+
+// Appends what the last two steps are shifted by, in the room of a step, and adds it to the sums that they go to.
+void append_shifts(MatchedWeights& to, int32_t* start) {
+  to.steps.emplace_back();
+  to.weights.resize(to.weights.size() + kStepBytes);
+  const int8_t* const first = to.weights.data() + to.weights.size() - 3 * kStepBytes;
+  int8_t* const shifts = to.weights.data() + to.weights.size() - kStepBytes;
+  for (size_t four = 0; four < 2 * kDotPanel; ++four) {
+    int sum = 0;  // of the weights: what is lost is 255 times that if all inputs are 255, and 0 if all are 0
+    for (const size_t i : {2 * four, 2 * four + 1}) sum += first[i] + first[i + kStepBytes];
+    const auto shift = static_cast<int16_t>(-255 * sum / 2);
+    std::memcpy(shifts + four * sizeof shift, &shift, sizeof shift);
+    start[four / 2] -= shift;
+  }
+}
+
+}  // namespace
+
+void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out, int32_t* start) {
+  // Blocks of whole steps, as equal as can be: few rows find fewer partners.
+  const int64_t steps = divide_up(length, 4), blocks = divide_up(length, kBlock);
+  MatchedWeights shifted, singles;
   out.first.push_back(static_cast<int32_t>(out.steps.size()));
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t begin = i * steps / blocks * 4, end = std::min((i + 1) * steps / blocks * 4, length);
@@ -184,19 +273,23 @@ void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& o
       fours.clear();
     }
     if (wanted == 0) pairs = block.pairs(block.all());
+    const Steps to{weights, length, begin};
+    for (size_t k = 0; k < fours.size(); k += 2) to.append_double(fours[k], fours[k + 1], out);
+    fours = block.shifted_fours(pairs);
     for (size_t k = 0; k < fours.size(); k += 2) {
-      const Four &a = fours[k], &b = fours[k + 1];
-      append(out, begin, {a[0], a[1], b[0], b[1]});
-      append(out, begin, {a[2], a[3], b[2], b[3]});
+      to.append_double(fours[k], fours[k + 1], shifted);
+      append_shifts(shifted, start);
     }
     for (size_t k = 0; k < pairs.size(); k += 2) {
       const Pair second = k + 1 < pairs.size() ? pairs[k + 1] : Pair{kNone, kNone};
-      append(singles, begin, {pairs[k].first, pairs[k].second, second.first, second.second});
+      to.append({pairs[k].first, pairs[k].second, second.first, second.second}, singles);
     }
   }
-  out.first.push_back(static_cast<int32_t>(out.steps.size()));
-  out.steps.insert(out.steps.end(), singles.steps.begin(), singles.steps.end());
-  out.weights.insert(out.weights.end(), singles.weights.begin(), singles.weights.end());
+  for (const MatchedWeights* others : {&shifted, &singles}) {
+    out.first.push_back(static_cast<int32_t>(out.steps.size()));
+    out.steps.insert(out.steps.end(), others->steps.begin(), others->steps.end());
+    out.weights.insert(out.weights.end(), others->weights.begin(), others->weights.end());
+  }
 }
 
 }  // namespace qdq::kernel

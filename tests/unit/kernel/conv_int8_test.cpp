@@ -197,6 +197,30 @@ TEST(ConvInt8, SumsOfExtremesAreExact) {
   });
 }
 
+// Weights of every size, which share sums of 16 bits in all ways that kMatchedBytes has, with inputs that make the sums
+// of some channel as large and as small as they get.
+TEST(ConvInt8, SharedSumsOfExtremesAreExact) {
+  on_every_road([&](DotRoad road) {
+    for (int64_t depth : {16, 33, 64, 147, 500}) {
+      for (int most : {127, 64, 50, 32, 31, 16}) {
+        const Int8Problem p{"shared", 1, 8, 4, square(depth, 24, 1, 1, 1)};
+        Data data(p, static_cast<uint64_t>(most), 7);
+        Random random(static_cast<uint64_t>(depth + most));
+        for (int8_t& w : data.w)
+          w = static_cast<int8_t>(static_cast<int>((random.next() >> 20) % static_cast<uint64_t>(2 * most + 1)) - most);
+        for (int64_t pixel = 0; pixel < 32; ++pixel) {
+          for (int64_t i = 0; i < depth; ++i) {
+            const bool is_above = at(data.w, pixel / 2 * depth + i) > 0;
+            data.x[static_cast<size_t>(pixel * depth + i)] = is_above == (pixel % 2 == 0) ? 255 : 0;
+          }
+        }
+        data.requantize.out_is_float = true;
+        expect_equal(p, data, road);
+      }
+    }
+  });
+}
+
 // As many channels as the transform takes, and eight more, which take the plain way.
 TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
   on_every_road([&](DotRoad road) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "plain.h"
@@ -24,8 +26,23 @@ std::vector<int8_t> run_of(int64_t length, int terms, uint64_t seed) {
 
 MatchedWeights matched_of(const std::vector<int8_t>& weights, int64_t length) {
   MatchedWeights matched;
-  append_matched_run(weights.data(), length, matched);
+  std::vector<int32_t> start(kDotPanel);
+  append_matched_run(weights.data(), length, matched, start.data());
   return matched;
+}
+
+// The weights of two steps, of which each four is added in 16 bits: the sums of those above and below zero.
+std::pair<int, int> above_and_below(const MatchedWeights& matched, int32_t step, int64_t four) {
+  const int8_t* w = matched.weights.data() + int64_t{step} * kDotPanel * 4 + four * 2;
+  int above = 0, below = 0;
+  for (const int8_t v : {w[0], w[1], w[kDotPanel * 4], w[kDotPanel * 4 + 1]}) (v > 0 ? above : below) += v;
+  return {above, below};
+}
+
+int16_t shift_of(const MatchedWeights& matched, int32_t step, int64_t four) {
+  int16_t shift;
+  std::memcpy(&shift, matched.weights.data() + int64_t{step} * kDotPanel * 4 + four * 2, sizeof shift);
+  return shift;
 }
 
 TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
@@ -34,8 +51,11 @@ TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
       const std::vector<int8_t> weights = run_of(length, terms, static_cast<uint64_t>(length));
       const MatchedWeights matched = matched_of(weights, length);
       std::vector<int> found(weights.size());
-      for (size_t s = 0; s < matched.steps.size(); ++s) {
-        const DotStep& step = matched.steps[s];
+      ASSERT_EQ(matched.first.size(), 3u);
+      EXPECT_EQ((matched.first[2] - matched.first[1]) % 3, 0);
+      for (int32_t s = 0; s < static_cast<int32_t>(matched.steps.size()); ++s) {
+        if (s >= matched.first[1] && s < matched.first[2] && (s - matched.first[1]) % 3 == 2) continue;  // shifts
+        const DotStep& step = matched.steps[static_cast<size_t>(s)];
         EXPECT_GE(step.at, 0);
         EXPECT_LE(step.at, std::max<int64_t>(length - 16, 0));
         for (int64_t o = 0; o < kDotPanel; ++o) {
@@ -50,15 +70,10 @@ TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
         }
       }
       // What two double steps add up stays within 16 bits for all inputs.
-      ASSERT_EQ(matched.first.size(), 2u);
       EXPECT_EQ((matched.first[1] - matched.first[0]) % 2, 0);
       for (int32_t s = matched.first[0]; s < matched.first[1]; s += 2) {
-        const int8_t* w = matched.weights.data() + int64_t{s} * kDotPanel * 4;
-        for (int64_t pair = 0; pair < kDotPanel * 2; ++pair) {
-          int above = 0, below = 0;
-          for (const int8_t v :
-               {w[pair * 2], w[pair * 2 + 1], w[pair * 2 + kDotPanel * 4], w[pair * 2 + 1 + kDotPanel * 4]})
-            (v > 0 ? above : below) += v;
+        for (int64_t four = 0; four < kDotPanel * 2; ++four) {
+          const auto [above, below] = above_and_below(matched, s, four);
           EXPECT_LE(above, 128);
           EXPECT_GE(below, -128);
         }
@@ -68,10 +83,34 @@ TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
   }
 }
 
+TEST(MatchedInt8, ShiftsSumsOfTwoStepsInto16Bits) {
+  for (int64_t length : {8, 16, 147, 512}) {
+    const std::vector<int8_t> weights = run_of(length, 4, static_cast<uint64_t>(length));
+    MatchedWeights matched;
+    std::vector<int32_t> start(kDotPanel, 1000), wanted = start;
+    append_matched_run(weights.data(), length, matched, start.data());
+    EXPECT_GT(matched.first[2], matched.first[1]) << length;
+    for (int32_t s = matched.first[1]; s < matched.first[2]; s += 3) {
+      for (int64_t four = 0; four < kDotPanel * 2; ++four) {
+        const auto [above, below] = above_and_below(matched, s, four);
+        const int shift = shift_of(matched, s + 2, four);
+        EXPECT_LE(255 * above + shift, 32767);
+        EXPECT_GE(255 * below + shift, -32768);
+        wanted[static_cast<size_t>(four / 2)] -= shift;
+      }
+    }
+    EXPECT_EQ(start, wanted);
+  }
+}
+
 TEST(MatchedInt8, FindsPartnersForBellShapedWeights) {
-  for (int64_t length : {32, 144, 1024})
-    EXPECT_LE(matched_of(run_of(length, 4, 3), length).steps.size(), static_cast<size_t>(length / 4 * 21 / 20))
-        << length;
+  for (int64_t length : {32, 144, 1024}) {
+    const MatchedWeights matched = matched_of(run_of(length, 4, 3), length);
+    const int32_t steps = matched.first[1] + (matched.first[2] - matched.first[1]) / 3 * 2,
+                  singles = static_cast<int32_t>(matched.steps.size()) - matched.first[2];
+    EXPECT_LE(steps + singles, length / 4 * 21 / 20) << length;
+    EXPECT_GE(steps, singles * 2) << length;
+  }
 }
 
 TEST(MatchedInt8, MultipliesAloneWhatFitsNothing) {
@@ -87,14 +126,17 @@ TEST(MatchedInt8, AddsTwoStepsOfSmallWeights) {
 
 TEST(MatchedInt8, CountsTheStepsOfSeveralRuns) {
   MatchedWeights matched;
-  const std::vector<int8_t> large(static_cast<size_t>(16 * kDotPanel), 64), small(large.size(), -32);
-  append_matched_run(large.data(), 16, matched);
-  append_matched_run(large.data(), 8, matched);
-  append_matched_run(small.data(), 16, matched);
-  append_matched_run(small.data(), 12, matched);
-  EXPECT_EQ(matched.first, (std::vector<int32_t>{0, 0, 4, 4, 6, 10, 10, 12}));
-  EXPECT_EQ(matched.steps.size(), 13u);
-  EXPECT_EQ(matched.weights.size(), static_cast<size_t>(13 * kDotPanel * 4));
+  const std::vector<int8_t> large(static_cast<size_t>(16 * kDotPanel), 64), small(large.size(), -32),
+      medium(large.size(), 50);
+  std::vector<int32_t> start(kDotPanel);
+  append_matched_run(large.data(), 16, matched, start.data());
+  append_matched_run(large.data(), 8, matched, start.data());
+  append_matched_run(small.data(), 16, matched, start.data());
+  append_matched_run(small.data(), 12, matched, start.data());
+  append_matched_run(medium.data(), 12, matched, start.data());
+  EXPECT_EQ(matched.first, (std::vector<int32_t>{0, 0, 0, 4, 4, 4, 6, 10, 10, 10, 12, 12, 13, 13, 16}));
+  EXPECT_EQ(matched.steps.size(), 17u);
+  EXPECT_EQ(matched.weights.size(), static_cast<size_t>(17 * kDotPanel * 4));
 }
 
 }  // namespace
