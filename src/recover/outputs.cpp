@@ -23,10 +23,14 @@ int64_t release_outputs(Recovery& recovery) {
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   const double before = recovery.decibels();
-  const Undo forget([&] { recovery.forget_simulation(); });
+  Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);
-  if (!(recovery.decibels() > before)) return 0;
+  if (!(recovery.decibels(before) > before)) return 0;
+  recovery.set_rounding_to_few(true);
+  recovery.decibels();  // not run again unless weights have few integers
   erase_observers(impl, behind, kLeftInFloat);
+  forget.keep();
+  recovery.forget_simulation(true);
   return static_cast<int64_t>(behind.size());
 }
 

@@ -737,21 +737,25 @@ TEST(Recover, MeasuresAgainOnlyWhatChanged) {
   Recovery recovery(prepared, batches(), [&](const std::string&, double) { ++pieces; });
   const auto pieces_of = [&](int64_t samples) {
     const int before = pieces;
-    recovery.decibels(samples);
+    recovery.decibels_of(samples);
     return pieces - before;
   };
   EXPECT_EQ(pieces_of(16), 4);
   EXPECT_EQ(pieces_of(16), 0);
-  EXPECT_EQ(pieces_of(8), 2);
+  EXPECT_EQ(pieces_of(8), 0);  // two of the same batches
   const double before = recovery.decibels();
   const std::shared_ptr<Observer> observer = prepared.observers()[0].observer;
   prepared.set_range(0, Tensor::scalar(-0.1f), Tensor::scalar(0.1f));
-  EXPECT_EQ(pieces_of(16), 4);
+  EXPECT_EQ(pieces_of(8), 2);
+  EXPECT_EQ(pieces_of(16), 2);
   EXPECT_LT(recovery.decibels(), before - 1);
   recovery.simulation().set_rounding(0, false);
   EXPECT_EQ(pieces_of(16), 4);
   recovery.forget_simulation();
-  EXPECT_EQ(pieces_of(16), 4);
+  const int at = pieces;
+  EXPECT_LE(recovery.decibels(199), 199);  // the first batch tells
+  EXPECT_EQ(pieces - at, 1);
+  EXPECT_EQ(pieces_of(16), 3);
 }
 
 TEST(Recover, RefusesWhatItCannotJudge) {
