@@ -2,6 +2,7 @@
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const {
+  buffer,
   downloaded,
   inBrowser,
   npy,
@@ -13,13 +14,11 @@ const {
   scratch,
   shapes,
   takeExample,
+  text,
 } = require("./page.js");
-const { largeOnnx } = require("./large-onnx.js");
 
 const tested = inBrowser();
 
-const text = (page, selector) => page.textContent(selector);
-const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
 const isInSight = (page, selector) =>
   page.locator(selector).evaluate((element) => {
     const { top, bottom } = element.getBoundingClientRect();
@@ -313,62 +312,4 @@ test("is installable, and works without a network once it was there", async () =
   await quantize(alone);
   expect(await text(alone, "#layers")).toBe("21 of 21");
   await page.context().close();
-});
-
-test("a model of 2000 operators: rows are few, scroll to the end, and the graph opens within a second", async () => {
-  const { page, problems } = await openPage(tested.browser, tested.server.url);
-  const { model, weights } = largeOnnx(1000, "deep.data");
-  await page.setInputFiles("#model-file", buffer("deep.onnx", model));
-  await page.waitForSelector("#model .problem:not([hidden])");
-  expect(await text(page, "#model .problem")).toContain("has its data in another file, deep.data");
-  // The data may come after the model, or together with it.
-  await page.setInputFiles("#model-file", buffer("deep.data", weights));
-  await page.waitForSelector("#layers-view tbody tr:not(.gap)");
-  await page.setInputFiles("#model-file", [buffer("again.onnx", model), buffer("deep.data", weights)]);
-  await page.waitForFunction(() => document.querySelector("#model-name").textContent === "again.onnx");
-  await page.waitForSelector("#layers-view tbody tr:not(.gap)");
-  // Without modules there are settings by operator.
-  await page.getByText("Types of layers").click();
-  await page.getByLabel("setting of torch.ops.aten.conv2d").selectOption("float");
-  await page.waitForSelector("td.outcome.float");
-  await page.click("#undo");
-  await page.waitForSelector("td.outcome.quantized");
-  const rows = page.locator("#layers-view tbody tr:not(.gap)");
-  expect(await page.getAttribute("#layers-view table", "aria-rowcount")).toBe("2001");
-  expect(await rows.count()).toBeLessThan(60);
-  // Milliseconds from a click, or a way that is scrolled, to the next picture.
-  const frame = (selector, way = 0) =>
-    page.evaluate(
-      async ([selector, way]) => {
-        const element = document.querySelector(selector);
-        const began = performance.now();
-        if (way > 0) element.scrollTop += way;
-        else element.click();
-        await new Promise(requestAnimationFrame);
-        await new Promise((resolve) => setTimeout(resolve));
-        return performance.now() - began;
-      },
-      [selector, way],
-    );
-  for (let i = 0; i < 5; ++i) expect(await frame("#layers-view .scroll", 3000)).toBeLessThan(400);
-  await frame("#layers-view .scroll", 1e6);
-  await page.waitForFunction(() => document.querySelector("#layers-view [data-node=relu_999]"));
-  const last = await rows.last().boundingBox();
-  expect(await rows.last().getAttribute("data-node")).toBe("relu_999");
-  expect(last.height).toBeCloseTo(56, 0);
-  await page.fill("#layer-filter", "conv2d_77");
-  await page.waitForFunction(() => document.querySelectorAll("#layers-view tbody tr").length === 11);
-
-  expect(await frame("#tab-graph")).toBeLessThan(1000);
-  expect(await page.locator("#graph .box").count()).toBeGreaterThan(20);
-  expect(await page.locator("#graph .box").count()).toBeLessThan(400);
-  expect(await frame("[title^=Fit]")).toBeLessThan(1000);
-  expect(await page.locator("#graph .bare").count()).toBeGreaterThan(0);
-  await page.fill("#graph-search", "conv2d_777");
-  expect(await page.getAttribute("#graph [aria-pressed=true]", "data-box")).toBe("conv2d_777");
-  // The minimap leads elsewhere.
-  const before = await page.locator("#graph .minimap .seen").getAttribute("x");
-  await page.locator("#graph .minimap").click({ position: { x: 30, y: 60 } });
-  expect(await page.locator("#graph .minimap .seen").getAttribute("x")).not.toBe(before);
-  expect(problems).toEqual([]);
 });

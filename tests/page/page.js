@@ -1,6 +1,6 @@
 // A headless Chromium on the built page, as `./dev page` serves it, for the tests beside this file.
 const { execFileSync, spawn } = require("node:child_process");
-const { existsSync, mkdtempSync, readFileSync } = require("node:fs");
+const { existsSync, mkdtempSync, readFileSync, readdirSync } = require("node:fs");
 const { createServer } = require("node:http");
 const { tmpdir } = require("node:os");
 const path = require("node:path");
@@ -9,6 +9,16 @@ const { chromium } = require("playwright-core");
 const root = path.join(__dirname, "../..");
 const shapes = path.join(root, "examples/shapes");
 const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
+
+const preprocess = ["--preprocess", "preprocess.json"];
+const images = (folder, count) =>
+  readdirSync(path.join(shapes, folder))
+    .filter((name) => name.endsWith(".png"))
+    .slice(0, count)
+    .map((name) => path.join(shapes, folder, name));
+const text = (page, selector) => page.textContent(selector);
+// A file that is chosen or dropped without being on a disk.
+const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
 
 // The native command line, with the example's folder as working folder.
 const qdq = (...args) =>
@@ -137,7 +147,9 @@ function npy(shape, values) {
 }
 
 module.exports = {
+  buffer,
   downloaded,
+  images,
   inBrowser,
   launch,
   listen,
@@ -146,6 +158,7 @@ module.exports = {
   openPage,
   openTab,
   plainServer,
+  preprocess,
   qdq,
   quantize,
   root,
@@ -153,4 +166,5 @@ module.exports = {
   serve,
   shapes,
   takeExample,
+  text,
 };

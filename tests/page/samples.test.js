@@ -3,6 +3,7 @@ const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const { constant, model, node, value } = require("./onnx.js");
 const {
+  buffer,
   downloaded,
   inBrowser,
   npy,
@@ -13,13 +14,12 @@ const {
   scratch,
   shapes,
   takeExample,
+  text,
 } = require("./page.js");
 
 const tested = inBrowser();
 
 const floats = (count, of) => Float32Array.from({ length: count }, (_, i) => of(i));
-const text = (page, selector) => page.textContent(selector);
-const file = (name, buffer) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(buffer) });
 
 // Boxes of YOLOv8's form, [4 + 2, 25]: each cell has a box of 16 pixels in the middle. The first class's score is the
 // brightness of the cell, the second's is 0.1.
@@ -87,7 +87,7 @@ function reader() {
 // Opens a model, gives it data, quantizes, and shows the predictions.
 async function predictions(name, content, ...data) {
   const { page, problems } = await openPage(tested.browser, tested.server.url);
-  await page.setInputFiles("#model-file", file(name, content));
+  await page.setInputFiles("#model-file", buffer(name, content));
   await page.waitForSelector("#layers-view tbody tr");
   await page.setInputFiles("#calibration-files", data);
   await page.waitForSelector("#calibration-summary:not(:empty)");
@@ -109,7 +109,7 @@ const pixelAt = (page, selector, x, y) =>
 
 test("draws the boxes of detectors on the pictures, from the score on that is wanted", async () => {
   const images = floats(2 * 4800, (i) => (i < 4800 ? 0.8 : 0.05));
-  const page = await predictions("detector.onnx", detector(), file("x.npy", npy([2, 3, 40, 40], images)));
+  const page = await predictions("detector.onnx", detector(), buffer("x.npy", npy([2, 3, 40, 40], images)));
   const figures = page.locator("#samples figure");
   expect(await figures.count()).toBe(2);
   // All cells of the bright picture have the same box, which is drawn once; the dark one has none.
@@ -144,7 +144,7 @@ test("draws the boxes of detectors on the pictures, from the score on that is wa
 test("draws masks, and counts the pixels that both models see alike", async () => {
   // The left half is of the first channel, the right half of none.
   const images = floats(4800, (i) => (i < 1600 && i % 40 < 20 ? 0.9 : 0.1));
-  const page = await predictions("segmenter.onnx", segmenter(), file("x.npy", npy([1, 3, 40, 40], images)));
+  const page = await predictions("segmenter.onnx", segmenter(), buffer("x.npy", npy([1, 3, 40, 40], images)));
   expect(await text(page, "#samples figcaption")).toContain("the same class at 100.0 % of the pixels");
   const drawing = "#samples .answers div:nth-child(2) canvas";
   const [left, right] = [await pixelAt(page, drawing, 0.25, 0.5), await pixelAt(page, drawing, 0.75, 0.5)];
@@ -157,7 +157,7 @@ test("draws sounds as waveforms", async () => {
   const page = await predictions(
     "denoiser.onnx",
     denoiser(),
-    file(
+    buffer(
       "x.npy",
       npy(
         [2, 1, 400],
@@ -178,8 +178,8 @@ test("reads the words of texts where a tokenizer is given", async () => {
   const page = await predictions(
     "reader.onnx",
     reader(),
-    file("ids.npy", Buffer.concat([front, Buffer.from(header), Buffer.from(ids.buffer)])),
-    file("tokenizer.json", JSON.stringify({ model: { type: "WordPiece", vocab } })),
+    buffer("ids.npy", Buffer.concat([front, Buffer.from(header), Buffer.from(ids.buffer)])),
+    buffer("tokenizer.json", JSON.stringify({ model: { type: "WordPiece", vocab } })),
   );
   const all = await text(page, "#predictions");
   for (const words of ["quantize the model", "now quantize", "the model"]) expect(all).toContain(words);
