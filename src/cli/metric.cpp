@@ -1,11 +1,11 @@
 #include "cli/metric.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "data/data.h"
 #include "format/npz.h"
 
@@ -19,15 +19,6 @@ std::string replaced(std::string text, std::string_view word, const std::string&
   for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + by.size()))
     text.replace(at, word.size(), by);
   return text;
-}
-
-// A path as one word of the shell.
-std::string shell_word(const std::string& path) {
-  const auto is_plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-           std::string_view("/._-+:\\").find(c) != std::string_view::npos;
-  };
-  return std::all_of(path.begin(), path.end(), is_plain) ? path : "'" + replaced(path, "'", "'\\''") + "'";
 }
 
 // The last line that says something.
@@ -53,7 +44,7 @@ Tensor read_array(const std::string& path, Files& files) {
 }  // namespace
 
 Host::CommandResult Host::run_on_outputs(const std::string& command, std::span<const std::byte> /*npz*/) {
-  fail(ErrorCode::kUnsupported, "there is no shell here that could run ", command);
+  fail(ErrorCode::kUnsupported, "this build has no shell to run ", command);
 }
 
 Measure::Measure(std::string metric, std::string labels)
@@ -66,7 +57,7 @@ Measure::Measure(std::string metric, std::string labels)
   QDQ_CHECK(metric_.find(kOutputs) != std::string::npos, kInvalidArgument, "--metric ", metric_, " is none of ",
             metric_names(), ", nor a command that says where the file with the outputs comes; write {outputs} there");
   QDQ_CHECK(metric_.find(kLabels) == std::string::npos || has_labels(), kInvalidArgument, "the command of --metric, ",
-            metric_, ", wants labels; give their file by --labels");
+            metric_, ", needs labels; give their file by --labels");
 }
 
 double Measure::operator()(const Outputs& outputs, MetricSamples samples, Host& host) const {

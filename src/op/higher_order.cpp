@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/shell_word.h"
 #include "op/control_flow.h"
 #include "op/facts.h"
 #include "op/families.h"
@@ -409,7 +410,7 @@ std::string fixes_of(const Node& condition, const Enclosing* around) {
     const bool is_input = node.op() == Node::Op::kPlaceholder;
     if (is_input && place.around == nullptr) {
       const std::string_view name = node.meta.extra_of(kOnnxValue);
-      if (!name.empty()) out += concat(" --fix ", name, place.is_behind_size ? "=SHAPE" : "=VALUE");
+      if (!name.empty()) out += concat(" --fix ", shell_word(concat(name, place.is_behind_size ? "=SHAPE" : "=VALUE")));
     } else if (is_input) {
       const Node& call = *place.around->call;
       const std::vector<Node*> placeholders = node.graph().placeholders();

@@ -21,6 +21,7 @@ TEST(FixesOf, NamesTheInputsThatAConditionHangsOn) {
   Program program;
   Node* rate = input(program, "sr", "sr");
   Node* samples = input(program, "samples", "audio");
+  Node* spaced = input(program, "spaced", "rate of 'x'");
   Node* weight = program.graph->get_attr("weight");
   auto branch = std::make_shared<Program>();
   input(*branch, "w", nullptr);
@@ -33,6 +34,7 @@ TEST(FixesOf, NamesTheInputsThatAConditionHangsOn) {
   const Enclosing around{cond, nullptr};
   EXPECT_EQ(fixes_of(*wanted, nullptr), " --fix sr=VALUE");
   EXPECT_EQ(fixes_of(*is_one, &around), " --fix audio=SHAPE");
+  EXPECT_EQ(fixes_of(*spaced, nullptr), " --fix 'rate of '\\''x'\\''=VALUE'");
   EXPECT_EQ(fixes_of(*weight, nullptr), "");
 }
 
