@@ -1,5 +1,5 @@
 // Every block of the documentation's pages runs: a block with a name is that file, a line behind "$" is a command, and
-// the lines below a command are what it prints, times left out.
+// the lines below a command are its warnings and what it prints, times left out.
 const { execFileSync, spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
@@ -39,7 +39,8 @@ function runCommands(block, work) {
     if (/^npm install /.test(command)) continue; // of a release; what it would bring is there
     const { status, stdout, stderr } = spawnSync("sh", ["-euc", command], { cwd: work, encoding: "utf8" });
     expect({ command, status, stderr: status === 0 ? "" : stderr }).toEqual({ command, status: 0, stderr: "" });
-    if (lines.some((line) => line !== "")) expect(times(stdout)).toEqual(times(lines.join("\n")));
+    const warnings = stderr.match(/^qdq: warning: .*\n/gm) ?? [];
+    if (lines.some((line) => line !== "")) expect(times(warnings.join("") + stdout)).toEqual(times(lines.join("\n")));
   }
 }
 
@@ -67,6 +68,17 @@ test.each(pages)("the blocks of %s run", (page) => {
       else if (language === "console") runCommands(block, work);
       else expect(language).toBe("cpp"); // the lane examples compiles it
     }
+  } finally {
+    fs.rmSync(work, { recursive: true });
+  }
+});
+
+test("the command at the top of README.md prints what stands below it", () => {
+  const work = workFolder();
+  fs.writeFileSync(path.join(work, "model.onnx"), onnx);
+  try {
+    const [, block] = /^```\n([\s\S]*?)^```/m.exec(fs.readFileSync(path.join(root, "README.md"), "utf8"));
+    runCommands(block, work);
   } finally {
     fs.rmSync(work, { recursive: true });
   }

@@ -319,7 +319,7 @@ TEST(OnnxSaturation, IsWarnedOfUnlessTheRangeIsReduced) {
     prepared.run(std::vector<Tensor>{ramp({2, 3, 9})});
     return save_program(convert_pt2e(prepared), "x.onnx").warning;
   };
-  EXPECT_NE(warning({}).find("1 layer multiplies 8-bit activations by 8-bit weights"), std::string::npos);
+  EXPECT_NE(warning({}).find("ONNX Runtime loses accuracy in 1 layer on processors without VNNI"), std::string::npos);
   EXPECT_EQ(warning({.reduce_range = true}), "");
   EXPECT_EQ(warning({.act_qmin = 0}), "");
   EXPECT_EQ(save_program(read(network()), "x.onnx").warning, "");

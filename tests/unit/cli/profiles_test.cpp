@@ -228,7 +228,7 @@ TEST_F(Profiles, GiveEachReaderItsPairWhereThatIsWanted) {
 
 TEST_F(Profiles, WithoutVnniAreWarnedOf) {
   quantized("ort");
-  EXPECT_NE(host.err.find("Quantize with --for x86 or --reduce-range"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("use --for x86 or --reduce-range"), std::string::npos) << host.err;
   quantized("x86");
   EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
 }
