@@ -169,7 +169,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
       throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
   }
   if (batchSize !== undefined && batchSize < 1)
-    throw new QdqError("InvalidArgument", `batchSize is ${batchSize}, it must be at least 1`);
+    throw new QdqError("InvalidArgument", `batchSize is ${batchSize}; it must be at least 1`);
   for (const file of files.values()) if (typeof file !== "function" && !byteSourceOf(file)) bytesOf(file, "openData");
   const names = [...files.keys()].filter((name) => name !== settings.labels);
   const images = names.filter((name) => /\.(jpe?g|png|bmp|tar)$/i.test(name));

@@ -30,7 +30,7 @@ std::vector<Tensor> random_inputs(const Program& program, const std::string& mod
     symbols[first->sizes[0].to_string()] = batch;
   else
     QDQ_CHECK(batch == 1 || (first != nullptr && !first->sizes.empty() && first->sizes[0] == SymInt(batch)),
-              kInvalidArgument, model, " was exported for one batch size, it cannot run with --batch ", batch,
+              kInvalidArgument, model, " was exported for one batch size and cannot run with --batch ", batch,
               "; export it with a dynamic first axis");
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -38,7 +38,7 @@ std::vector<Tensor> random_inputs(const Program& program, const std::string& mod
   for (const Node* placeholder : placeholders) {
     const TensorMeta* meta = placeholder->meta.val.tensor();
     QDQ_CHECK(meta != nullptr, kUnsupported, model, ": input ", placeholder->name(),
-              " is not a tensor, which benchmark cannot make up");
+              " is not a tensor, and benchmark makes up tensors only");
     Shape sizes;
     for (const SymInt& size : meta->sizes) {
       const auto range = program.symbol_ranges.find(size.to_string());
@@ -237,8 +237,8 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
 }  // namespace
 
 void benchmark(const BenchmarkOptions& options, Host& host) {
-  QDQ_CHECK(options.runs >= 1, kInvalidArgument, "--runs is ", options.runs, ", it must be at least 1");
-  QDQ_CHECK(options.batch >= 1, kInvalidArgument, "--batch is ", options.batch, ", it must be at least 1");
+  QDQ_CHECK(options.runs >= 1, kInvalidArgument, "--runs is ", options.runs, "; it must be at least 1");
+  QDQ_CHECK(options.batch >= 1, kInvalidArgument, "--batch is ", options.batch, "; it must be at least 1");
   std::vector<Contestant> contestants;
   for (const std::string& model : options.models) contestants.push_back(prepare(model, options, host));
   measure(contestants, options, host);

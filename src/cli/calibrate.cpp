@@ -22,7 +22,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const Shards shards = parse_shards(options.shard, "--shard");
   const int64_t k = shards.ranges[0].first;
   QDQ_CHECK(shards.ranges.size() == 1 && shards.ranges[0].second == k, kInvalidArgument, "--shard is ", options.shard,
-            "; one process calibrates one shard: wanted 3/16 or such");
+            "; one process calibrates one shard, wanted 3/16 for example");
   Model model = load_model(options.model, host.files, false, options.fixed);
   check_ops(*model.program.graph);
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))

@@ -94,7 +94,7 @@ std::string command_of(std::span<const std::string> args) {
 }  // namespace
 
 void Host::end_after(double /*seconds*/) {
-  fail(ErrorCode::kUnsupported, "--timeout is of the native program; here let timeout(1) start qdq");
+  fail(ErrorCode::kUnsupported, "only the native program has --timeout; start qdq by timeout(1) here");
 }
 
 int run_cli(std::span<const std::string> given_args, Host& given_host) {

@@ -20,7 +20,7 @@ void add_fixed(const std::string& word, OnnxFixed& fixed) {
   if (sign == std::string::npos || sign == 0 || sign + 1 == word.size()) throw wrong();
   const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
   if (fixed.values.count(name) || fixed.shapes.count(name))
-    throw CLI::ValidationError("--fix", concat(one_line(name), " is given twice"));
+    throw CLI::ValidationError("--fix", concat(one_line(name), " is given twice; wanted one value"));
   const char* at = value.c_str();
   char* end = nullptr;
   if (value == "true" || value == "false") fixed.values[name] = value == "true";

@@ -67,7 +67,7 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
   }
   shown.classes = read_classes(options.classes, count_classes(program), host.files);
   QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument,
-            "--labels has no samples that it could belong to; give them by --test");
+            "--labels has no samples that it belongs to; give them by --test");
   if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host.files);
   return shown;
 }
@@ -225,9 +225,10 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   else if (!calibration.statistics.is_null()) load_observers(prepared, calibration.statistics, options.data);
   const bool needs_data = calibration.needs_data = prepared.needs_data();
   const auto& data = calibration.data;
-  QDQ_CHECK(data || !needs_data, kInvalidArgument,
-            "this recipe takes ranges of activations from samples: give some by --calibrate (.npz, .npy or a folder of "
-            "images), or quantize dynamically");
+  QDQ_CHECK(
+      data || !needs_data, kInvalidArgument,
+      "this recipe takes the ranges of activations from samples; give some by --calibrate (.npz, .npy or a folder of "
+      "images), or quantize dynamically");
   const bool by_norms = !needs_data && !calibration.is_state && !wishes_precision(options) && options.recover &&
                         recovers_without_data(prepared);
   const bool wanted = !by_norms && wants_recovery(options, data != nullptr, calibration.is_state);

@@ -96,10 +96,10 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
   const bool wishes = wishes_precision(options);
   QDQ_CHECK(wishes || (options.precisions.empty() && options.search.empty()), kInvalidArgument,
             options.search.empty() ? "--precisions" : "--search",
-            " needs a wish: --target-agreement, --target-drop, --target-metric, --max-size or --max-latency");
+            " needs a goal: --target-agreement, --target-drop, --target-metric, --max-size or --max-latency");
   if (!options.recover && !wishes) return false;
   if (has_state && !wishes) return true;
-  QDQ_CHECK(!has_state, kInvalidArgument, wish_word(options), " judges programs by samples, and --calibrate has the ",
+  QDQ_CHECK(!has_state, kInvalidArgument, wish_word(options), " judges programs by samples, but --calibrate has the ",
             "statistics of a calibration; give samples by --calibrate, or leave it out");
   QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
             " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");

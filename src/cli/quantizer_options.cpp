@@ -23,14 +23,15 @@ Json fx_recipe(const QuantizerOptions& options) {
   QDQ_CHECK(options.weight_bits == 8, kInvalidArgument,
             "--weight-bits does not go with --fx: its backends take weights of 8 bits");
   QDQ_CHECK(!options.weights_only, kInvalidArgument,
-            "--weights-only does not go with --fx: the backends of FX graph mode take weights alone only of "
-            "embeddings, by a --recipe with float_qparams_weight_only_qconfig");
+            "--weights-only does not go with --fx: in FX graph mode, backends quantize only the weights of "
+            "embeddings without activations; use a --recipe with float_qparams_weight_only_qconfig");
   Json mapping = {{"default", options.fx}};
   if (options.dynamic) mapping = {{"global", {{"named", "default_dynamic_qconfig"}}}};
   Json recipe = {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
   if (options.equalize) {
-    QDQ_CHECK(!options.dynamic && !options.qat, kInvalidArgument,
-              "--equalize wants the ranges of samples: it goes with neither --dynamic nor --qat");
+    QDQ_CHECK(
+        !options.dynamic && !options.qat, kInvalidArgument,
+        "--equalize needs the ranges of samples, so it goes with neither --dynamic nor --qat; leave one of them out");
     recipe["equalization_config"] = {{"global", {{"named", "default_equalization_qconfig"}}}};
   }
   return recipe;
@@ -100,7 +101,7 @@ Json recipe_of_words(const QuantizerOptions& options) {
   if (options.weight_bits != 8) {
     QDQ_CHECK(
         is_xnnpack, kInvalidArgument,
-        "--weight-bits goes with --quantizer xnnpack; X86's weights have 8 bits but in a --recipe that gives their "
+        "--weight-bits goes with --quantizer xnnpack; X86's weights have 8 bits except in a --recipe that gives their "
         "quant_min and quant_max");
     config["weight_qmin"] = -(int64_t{1} << (options.weight_bits - 1));
     config["weight_qmax"] = (int64_t{1} << (options.weight_bits - 1)) - 1;

@@ -146,7 +146,7 @@ void check_preprocess(const DataOptions& options, std::initializer_list<std::str
     if (!path.ends_with(".json")) return;  // those of arrays are checked with the arrays
     names += (names.empty() ? "" : " and ") + path;
   }
-  fail(ErrorCode::kInvalidArgument, "--preprocess says how images become inputs, but ",
+  fail(ErrorCode::kInvalidArgument, "--preprocess describes how images become inputs, but ",
        names.empty() ? "no samples are given" : names + " holds statistics", "; leave it out");
 }
 
@@ -167,7 +167,7 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 void run(const RunOptions& options, Host& host) {
   if (options.generate > 0) return generate(options, host);
   QDQ_CHECK(!options.inputs.empty(), kInvalidArgument, "there is nothing to run ", options.model,
-            " on: give --inputs, or of a decoder --generate and --prompt");
+            " on; give --inputs, or --generate and --prompt for a decoder");
   QDQ_CHECK(!options.output.empty(), kInvalidArgument, "give -o, the file for the outputs (.npz)");
   check_outputs({{"-o", options.output, {".npz"}}}, {options.model, options.inputs, options.data_options.preprocess},
                 host);
@@ -209,7 +209,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   const bool has_labels = !options.labels.empty() && !measures;
   QDQ_CHECK(has_labels || measures || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ",
             options.models[0],
-            " by: give --labels, the samples' classes, a --metric, or the float model in front of it");
+            " by; give --labels, the samples' classes, a --metric, or the float model in front of it");
   QDQ_CHECK(!measure || !measure->reads_reference() || options.models.size() > 1, kInvalidArgument, options.metric,
             " compares with the float model; give it in front of ", options.models[0]);
   std::vector<Evaluated> models;

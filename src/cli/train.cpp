@@ -87,15 +87,15 @@ class Teacher {
 std::vector<int64_t> labels_of(const TrainOptions& options, const Program& program, const Data& data, Host& host) {
   const bool needs_labels = options.distillation < 1;
   QDQ_CHECK(needs_labels || options.labels.empty(), kInvalidArgument,
-            "--labels do nothing beside --distill 1, whose loss looks at the float model's output alone; leave them "
+            "--labels do nothing with --distill 1, whose loss reads only the float model's output; leave them "
             "out, or give a smaller share");
   if (!needs_labels) return {};
   QDQ_CHECK(
       !options.labels.empty(), kInvalidArgument,
-      "training wants --labels, the samples' classes, or --distill 1 to learn from the float model's output alone");
+      "training needs --labels, the samples' classes, or --distill 1 to learn only from the float model's output");
   QDQ_CHECK(options.loss != "mse", kInvalidArgument,
             "--loss mse compares numbers, and labels are classes; add "
-            "--distill 1 in their place");
+            "--distill 1 instead of them");
   Classes classes = read_classes(options.classes, count_classes(program), host.files);
   return read_labels(options.labels, data, classes, host.files);
 }
@@ -120,7 +120,8 @@ class Augmenter {
       input = augment(input, *how_, preprocess_, seed_, static_cast<uint64_t>(epoch), batch.samples);
       any = true;
     }
-    QDQ_CHECK(any, kInvalidArgument, "--augment changes images, and the model has no float32 input of four axes");
+    QDQ_CHECK(any, kInvalidArgument,
+              "--augment changes images, and the model has no float32 input of four axes; leave it out");
     return out;
   }
 

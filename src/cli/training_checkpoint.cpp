@@ -57,8 +57,8 @@ std::optional<TrainingPlace> load_checkpoint(const std::string& path, const std:
   std::vector<NamedTensor> entries = format::read_npz(files.read(path), path);
   QDQ_CHECK(values_of<int64_t>(take(entries, "identity", DType::kS64, path)) == codes_of(identity), kInvalidArgument,
             path,
-            " is the checkpoint of another training: model, data, labels, recipe and options must be those that it "
-            "began with; give them, or another file to begin anew");
+            " is the checkpoint of another training; model, data, labels, recipe and options must be those that it "
+            "began with. Give them, or another file to begin anew");
   const std::vector<int64_t> numbers = values_of<int64_t>(take(entries, "place", DType::kS64, path));
   QDQ_CHECK(numbers.size() == 3 && numbers[0] >= 0 && numbers[1] >= 0, kBadFile, path, ": ", kPrefix,
             "place is no place in a training");

@@ -89,11 +89,11 @@ void check_images(const Tensor& images, const format::Preprocess& how, std::span
             "float32 [N, C, H, W] or [N, H, W, C], and was given ",
             to_string(images.dtype()), " ", to_string(images.sizes()));
   QDQ_CHECK(static_cast<int64_t>(samples.size()) == images.size(0), kInvalidArgument, "there are ", images.size(0),
-            " images, and the numbers of ", samples.size(), " samples");
+            " images, but numbers for ", samples.size(), " samples");
   const int64_t channels = grid_of(images, how.channels_last).channels;
   for (const auto* values : {&how.mean, &how.std})
     QDQ_CHECK(values->size() <= 1 || static_cast<int64_t>(values->size()) == channels, kInvalidArgument,
-              "the preprocessing has a mean or std of ", values->size(), " channels, and the images have ", channels);
+              "the preprocessing has a mean or std of ", values->size(), " channels, but the images have ", channels);
 }
 
 }  // namespace

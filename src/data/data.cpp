@@ -39,15 +39,15 @@ ReadPreprocess read_preprocess(const std::string& path, Files& files) {
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options,
                                 Files& files) {
   QDQ_CHECK(options.batch_size >= 1, kInvalidArgument, "the batch size is ", options.batch_size,
-            ", it must be at least 1");
+            "; it must be at least 1");
   QDQ_CHECK(options.limit >= 0, kInvalidArgument, "the limit is ", options.limit,
-            " samples, it must be at least 1 (0: all)");
+            " samples; it must be at least 1 (0: all)");
   const std::vector<Input> inputs = inputs_of(program);
   for (const Input& input : inputs) {
     const auto fixed = input.meta->sizes.empty() ? std::nullopt : input.meta->sizes[0].constant();
     QDQ_CHECK(!options.is_batch_size_wanted || !fixed || *fixed == options.batch_size, kInvalidArgument, "input ",
               input.name, " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ", options.batch_size,
-              " samples a batch");
+              " samples per batch");
   }
   if (files.is_folder(path) || ends_with(path, ".tar")) return open_images(path, inputs, options, files);
   // A file that is not there is told first, whatever its ending.

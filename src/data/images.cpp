@@ -247,8 +247,8 @@ class ImageData final : public Data {
 std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Input>& inputs, const DataOptions& options,
                                   Files& disk) {
   auto files = std::make_unique<ImageFiles>(path, disk);
-  QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, the program has ", inputs.size(),
-            " (", names_of(inputs), "); use an .npz");
+  QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, but the program has ",
+            inputs.size(), " (", names_of(inputs), "); use an .npz");
   QDQ_CHECK(!options.preprocess.empty(), kInvalidArgument, path,
             " holds images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, "
             "channel_order, layout)");

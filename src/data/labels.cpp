@@ -16,7 +16,7 @@ namespace {
 
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
   QDQ_CHECK(is_integral(labels.dtype()), kInvalidArgument, path, " holds ", to_string(labels.dtype()),
-            ", labels must be integers");
+            "; labels must be integers");
   const Tensor wide = labels.to(DType::kS64).contiguous();
   return {wide.span<int64_t>().begin(), wide.span<int64_t>().end()};
 }
@@ -134,7 +134,7 @@ std::vector<int64_t> labels_of_folders(const Data& data, Classes& classes) {
     const std::string file = data.file_of(i);
     const auto found = by_folder.find(front_of(file));
     QDQ_CHECK(found != by_folder.end(), kInvalidArgument, file,
-              " lies in no folder that would be its class; wanted CLASS/", file);
+              " lies in no folder that names its class; wanted CLASS/", file);
     labels.push_back(found->second);
   }
   return labels;

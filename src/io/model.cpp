@@ -17,7 +17,7 @@ namespace {
 Program load_fixed_pt2(std::shared_ptr<const format::ByteSource> source, const OnnxFixed& fixed) {
   QDQ_CHECK(
       fixed.values.empty() && fixed.shapes.empty(), kInvalidArgument,
-      "inputs and sizes can be fixed in ONNX models alone, and this is a .pt2 file; export the program anew with ",
+      "inputs and sizes can be fixed only in ONNX models, and this is a .pt2 file; export the program again with ",
       fixed.values.empty() ? fixed.shapes.begin()->first : fixed.values.begin()->first, " fixed");
   return load_pt2(std::move(source));
 }
@@ -26,9 +26,10 @@ Program load_fixed_pt2(std::shared_ptr<const format::ByteSource> source, const O
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external,
                      const OnnxFixed& fixed) {
   if (looks_like_onnx(bytes)) return load_onnx(bytes, external, fixed);
-  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
-            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted what torch.export.save or "
-            "torch.onnx.export writes");
+  QDQ_CHECK(
+      format::text_of(bytes).starts_with("PK"), kBadFile,
+      "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted a file of torch.export.save "
+      "or torch.onnx.export");
   return load_fixed_pt2(std::make_shared<format::MemorySource>(bytes), fixed);
 }
 
@@ -61,7 +62,7 @@ ModelFiles save_program(const Program& program, const std::string& path, const O
     return out;
   }
   QDQ_CHECK(!options.dedicated_pairs, kInvalidArgument, path,
-            " is not to be an .onnx file, and no other has QuantizeLinear and DequantizeLinear for each reader");
+            " is not an .onnx file, and only those can have QuantizeLinear and DequantizeLinear for each reader");
   out.model = save_pt2_parts(program);
   const std::vector<std::string> foreign = operators_outside_pytorch(program);
   if (foreign.empty()) return out;

@@ -19,7 +19,8 @@ using TensorMap = std::unordered_map<std::string, TorchTensor>;
 
 const ZipEntry& member(const ZipReader& zip, const std::string& name) {
   const ZipEntry* entry = zip.find(name);
-  QDQ_CHECK(entry != nullptr, kBadFile, "the .pt2 file has no member '", name, "', so it is not whole");
+  QDQ_CHECK(entry != nullptr, kBadFile, "the .pt2 file has no member '", name,
+            "', so it is incomplete; export it again");
   return *entry;
 }
 
@@ -162,7 +163,7 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
   QDQ_CHECK(source->size() > 0, kBadFile, "the .pt2 file is empty");
   QDQ_CHECK(source->read(0, std::min<uint64_t>(source->size(), 2)).text() == "PK", kBadFile,
-            "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes");
+            "this is not a .pt2 file, which is a zip archive; wanted a file of torch.export.save");
   const ZipReader zip(source, "the .pt2 file");
   // Weights are copied out of the archive, or inflated, and those of a large one to disk; the inputs of the export are
   // not read.
@@ -180,7 +181,7 @@ Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
         !is_torch_save, kUnsupported,
         "the file holds weights or a TorchScript module, not an exported program; write it with torch.export.save");
     fail(ErrorCode::kBadFile, "the zip archive has no member '", kProgramMember,
-         "', so it is not a .pt2 file; wanted what torch.export.save writes");
+         "', so it is not a .pt2 file; wanted a file of torch.export.save");
   }
   QDQ_CHECK(
       zip.find("serialized_state_dict.json") == nullptr, kUnsupported,

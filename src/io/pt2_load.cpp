@@ -113,7 +113,7 @@ class ProgramReader {
 
   void check_layout(const Place& place) const {
     QDQ_CHECK(place.integer() == static_cast<int64_t>(Layout::kStrided), kUnsupported, place.path(), " is ",
-              place.integer(), ", qdq has dense tensors only (", static_cast<int64_t>(Layout::kStrided), ")");
+              place.integer(), "; qdq has dense tensors only (", static_cast<int64_t>(Layout::kStrided), ")");
   }
 
   TensorMeta tensor_meta(const Place& place) {

@@ -74,7 +74,7 @@ void fix_shape(OnnxFile& file, const std::string& name, const std::vector<int64_
   QDQ_CHECK(input, kInvalidArgument, "the ONNX model has no input ", name, "; ", names_of(file));
   QDQ_CHECK(input->dims && input->dims->size() == sizes.size(), kInvalidArgument, "the input ", name,
             " of the ONNX model has ", input->dims ? input->dims->size() : 0, " axes and cannot have the ",
-            sizes.size(), " sizes that it shall have");
+            sizes.size(), " sizes that are wanted for it");
   for (size_t axis = 0; axis < sizes.size(); ++axis) {
     const OnnxDimension now = (*input->dims)[axis];
     const bool is_open = now.value.value_or(-1) < 0;
@@ -102,7 +102,7 @@ void fix_values(OnnxFile& file, const OnnxFixed& fixed) {
               " that could be ", value, "; ", names_of(file));
     QDQ_CHECK(!input || !found.count(name), kInvalidArgument,
               "an input and an open size of the ONNX model are both called ", name,
-              ", so that it is not clear which shall be ", value);
+              ", so it is not clear which of them should be ", value);
     if (!input) continue;
     Tensor constant = constant_for(*input, value);
     std::erase_if(file.initializers, [&](const auto& initializer) { return initializer.first == name; });

@@ -422,7 +422,7 @@ Program OnnxImport::run() {
   // Files that only use other domains may leave ONNX's own out.
   if (opset == 0 && !file_.opsets.empty()) file_.opsets.emplace_back("", opset = kFirstOpset);
   QDQ_CHECK(opset >= kFirstOpset, kUnsupported, "the ONNX model is of opset ", opset, ", qdq reads ", kFirstOpset,
-            " and later; export it anew or convert it (onnx.version_converter)");
+            " and later; export it again or convert it (onnx.version_converter)");
   for (const format::OnnxFunction& function : file_.functions) functions_[{function.domain, function.name}] = &function;
   frames_.push_back(std::make_unique<Frame>());
   enter(file_, false, file_.opsets);

@@ -63,7 +63,7 @@ std::vector<const OnnxNode*> in_order(const std::vector<OnnxNode>& nodes) {
   }
   for (size_t i = 0; i < nodes.size(); ++i)
     QDQ_CHECK(missing[i] == 0, kBadFile, "the ONNX node ", name_of(nodes[i]), " (", nodes[i].op_type,
-              ") reads what is made from its own result");
+              ") reads a value that depends on its own result");
   return out;
 }
 

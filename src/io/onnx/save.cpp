@@ -206,7 +206,7 @@ format::OnnxValueInfo OnnxExport::info_of(std::string name, const ValueMeta& val
   if (meta == nullptr) return out;
   QDQ_CHECK(!is_float8(meta->dtype) || reaches(kFirstWithFloat8), kUnsupported, "ONNX has ", to_string(meta->dtype),
             ", the type of ", out.name, ", from opset ", kFirstWithFloat8, " on, found ", opset());
-  QDQ_CHECK(!is_complex(meta->dtype), kUnsupported, "ONNX's operators take pairs in the place of complex numbers, and ",
+  QDQ_CHECK(!is_complex(meta->dtype), kUnsupported, "ONNX's operators take pairs instead of complex numbers, and ",
             out.name, " is complex64; let the model take and give view_as_real of it");
   out.dtype = meta->dtype;
   out.dims.emplace();
@@ -360,7 +360,7 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
 
 format::OnnxFile OnnxExport::run(const Program& program) {
   QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
-            program.buffer_mutations[0].buffer, ", which an ONNX model cannot");
+            program.buffer_mutations[0].buffer, ", which an ONNX model cannot do");
   file_->symbols = program.symbol_names;
   graph_.name = program.notes.graph_name.empty() ? "main" : program.notes.graph_name;
   graph_.doc_string = program.notes.graph_doc_string;
@@ -397,7 +397,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
     if (values[i] != names[i]) emit("Identity", values[i], {}, names[i]);
     graph_.outputs.push_back(info_of(names[i], results[i].node()->meta.val, false));
     QDQ_CHECK(graph_.outputs.back().dtype, kUnsupported, "the output ", names[i],
-              " is of a data type that nobody tells, which an ONNX model has to");
+              " has an unknown data type, and an ONNX model must name it");
   }
   eliminate_dead_code();
   format::OnnxFile out;
@@ -448,8 +448,8 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   prepare_to_write(complete);
   if (!options.signed_activations) make_activations_unsigned(complete);
   QDQ_CHECK(!options.dedicated_pairs || dedicate_pairs(complete) > 0, kInvalidArgument,
-            "dedicated pairs of QuantizeLinear and DequantizeLinear are wanted, but no activation of the model is "
-            "quantized by a range that is known; quantize it with samples first, or leave the option out");
+            "each reader should get its own QuantizeLinear and DequantizeLinear, but no activation of the model is "
+            "quantized with a known range; quantize the model with samples first, or leave the option out");
   for (Node* node : complete.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));
     if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);

@@ -234,7 +234,7 @@ void OnnxImport::know_more_than_zero(const SymInt& size) {
 
 OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets) {
   QDQ_CHECK(scopes_.size() < kMaxScopes, kUnsupported, "the ONNX model has graphs and functions in each other beyond ",
-            kMaxScopes, " levels");
+            kMaxScopes, " levels; export it with fewer");
   Scope& scope = *scopes_.emplace_back(std::make_unique<Scope>());
   scope.frame = frames_.size() - 1;
   scope.sees_outer = sees_outer;

@@ -297,9 +297,9 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
   EXPECT_NE(host.out.find("products "), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("torch.ops.aten.conv2d.default: "), std::string::npos) << host.out;
   EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 1);
-  EXPECT_EQ(host.err, "qdq: --runs is 0, it must be at least 1\n");
+  EXPECT_EQ(host.err, "qdq: --runs is 0; it must be at least 1\n");
   EXPECT_EQ(run({"benchmark", "model.pt2", "--batch", "0"}), 1);
-  EXPECT_EQ(host.err, "qdq: --batch is 0, it must be at least 1\n");
+  EXPECT_EQ(host.err, "qdq: --batch is 0; it must be at least 1\n");
 }
 
 // Whether the elements of a value lie one behind the other, only a run tells.

@@ -261,7 +261,7 @@ TEST(ProgramsGolden, ComplexNumbersAreWrittenToOnnxAsPairs) {
     return "nothing was refused";
   };
   EXPECT_EQ(message_of("complex"),
-            "ONNX's operators take pairs in the place of complex numbers, and z is complex64; let the model take and "
+            "ONNX's operators take pairs instead of complex numbers, and z is complex64; let the model take and "
             "give view_as_real of it");
   EXPECT_EQ(message_of("mask"),
             "the program cannot be written as an ONNX model: qdq has no ONNX form for torch.ops.aten.istft.default of "

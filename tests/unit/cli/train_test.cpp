@@ -226,13 +226,13 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 1);
   EXPECT_EQ(host.err, "qdq: there is no optimizer rmsprop; wanted sgd, adam or adamw\n");
   EXPECT_EQ(run({"--distill", "1"}), 1);
-  EXPECT_NE(host.err.find("--labels do nothing beside --distill 1"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("--labels do nothing with --distill 1"), std::string::npos) << host.err;
   EXPECT_EQ(run({"--loss", "mse"}), 1);
   EXPECT_NE(host.err.find("labels are classes"), std::string::npos) << host.err;
   const std::vector<std::string> bare{"train", "model.pt2", "--data", "data.npz", "-o", "out.pt2"};
   host.err.clear();
   EXPECT_EQ(run_cli(bare, host), 1);
-  EXPECT_NE(host.err.find("training wants --labels"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("training needs --labels"), std::string::npos) << host.err;
   EXPECT_EQ(run({"--schedule", "plateau"}), 1);
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_qat": false}})");
   EXPECT_EQ(run({"--recipe", "recipe.json"}), 1);

@@ -196,7 +196,7 @@ TEST_F(WordsTest, ATimeLimitIsANumberAboveZeroAndRefusedWhereNothingHoldsIt) {
     EXPECT_TRUE(says("--timeout")) << host.err;
   }
   EXPECT_EQ(run(quantize({"--timeout", "60"})), 1);
-  EXPECT_TRUE(says("--timeout is of the native program")) << host.err;
+  EXPECT_TRUE(says("only the native program has --timeout")) << host.err;
   EXPECT_FALSE(host.contents.contains("out.pt2"));
 }
 
@@ -310,8 +310,8 @@ TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
   EXPECT_EQ(run(quantize({"--max-size", "1MB", "--weight-bits", "4", "--search", "search.json"})), 1);
   EXPECT_TRUE(says("search.json is the search of another program")) << host.err;
   for (const auto& [words, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--precisions", "float"}, "--precisions needs a wish"},
-           {{"--search", "s.json"}, "--search needs a wish"},
+           {{"--precisions", "float"}, "--precisions needs a goal"},
+           {{"--search", "s.json"}, "--search needs a goal"},
            {{"--max-size", "1MB", "--precisions", "int3"}, "there is no precision 'int3'"},
            {{"--max-size", "1MB", "--precisions", "int8"}, "int16, bf16 or float"},
            {{"--max-size", "1MB", "--no-fold-quantize"}, "leave out --no-fold-quantize"},

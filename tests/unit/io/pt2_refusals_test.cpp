@@ -33,7 +33,7 @@ TEST(RefusePt2, WhatIsNoProgram) {
   refuses(ErrorCode::kBadFile, "the .pt2 file is empty", {});
   Bytes text;
   set_text(text, "this is not a zip archive, and long enough to hold one");
-  refuses(ErrorCode::kBadFile, "this is no .pt2 file, which is a zip archive; wanted what torch.export.save writes",
+  refuses(ErrorCode::kBadFile, "this is not a .pt2 file, which is a zip archive; wanted a file of torch.export.save",
           text);
   const Bytes whole = golden_pt2("conv_net");
   for (const size_t size : {size_t{1}, whole.size() / 3, whole.size() - 30})
@@ -200,7 +200,7 @@ TEST(RefusePt2, GraphsWithinGraphs) {
 TEST(RefusePt2, WhatQdqDoesNotHave) {
   refuses_edit(ErrorCode::kUnsupported, "tensor_values.x.dtype is 9, the number of a data type that qdq does not have",
                [](Json& p) { graph_of(p)["tensor_values"]["x"]["dtype"] = 9; });
-  refuses_edit(ErrorCode::kUnsupported, "tensor_values.x.layout is 1, qdq has dense tensors only",
+  refuses_edit(ErrorCode::kUnsupported, "tensor_values.x.layout is 1; qdq has dense tensors only",
                [](Json& p) { graph_of(p)["tensor_values"]["x"]["layout"] = 1; });
   refuses_edit(ErrorCode::kUnsupported,
                "nodes[0].inputs[3].arg.as_custom_obj is an argument of a kind that qdq does not have",
