@@ -1,12 +1,12 @@
 // A model of 2000 operators in the page.
 const { largeOnnx } = require("./large-onnx.js");
-const { buffer, inBrowser, openPage, text } = require("./page.js");
+const { buffer, inBrowser, openPage, openTab, text } = require("./page.js");
 
 const tested = inBrowser();
 
 test("a model of 2000 operators: rows are few, scroll to the end, and the graph opens within a second", async () => {
   const { page, problems } = await openPage(tested.browser, tested.server.url);
-  const { model, weights } = largeOnnx(1000, "deep.data");
+  const { model, weights } = largeOnnx(1000, { beside: "deep.data" });
   await page.setInputFiles("#model-file", buffer("deep.onnx", model));
   await page.waitForSelector("#model .problem:not([hidden])");
   expect(await text(page, "#model .problem")).toContain("has its data in another file, deep.data");
@@ -59,5 +59,34 @@ test("a model of 2000 operators: rows are few, scroll to the end, and the graph 
   const before = await page.locator("#graph .minimap .seen").getAttribute("x");
   await page.locator("#graph .minimap").click({ position: { x: 30, y: 60 } });
   expect(await page.locator("#graph .minimap .seen").getAttribute("x")).not.toBe(before);
+  expect(problems).toEqual([]);
+});
+
+test("a model of 2000 operators in modules: what is drawn stays small wherever it is", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  await page.setInputFiles("#model-file", buffer("modules.onnx", largeOnnx(1000, { hasModules: true }).model));
+  await page.waitForSelector("#layers-view tbody tr:not(.gap)");
+  const count = (selector) => page.locator(selector).count();
+  const table = page.locator("#layers-view .scroll");
+  for (let i = 0; i < 10; ++i) {
+    await table.evaluate((box, i) => {
+      box.scrollTop = (i * box.scrollHeight) / 10;
+    }, i);
+    await page.evaluate(() => new Promise(requestAnimationFrame));
+    expect(await count("#layers-view tbody tr")).toBeLessThan(60);
+  }
+  await openTab(page, "graph");
+  expect(await count("#graph .box.closed")).toBeGreaterThan(5);
+  await page.getByLabel("Open all modules").click();
+  for (let i = 0; i < 12; ++i) {
+    expect(await count("#graph svg.graph *")).toBeLessThan(2500);
+    await page.getByLabel("zoom out").click();
+  }
+  expect(await count("#graph .bare")).toBeGreaterThan(0);
+  // A search in modules that are open lays out nothing.
+  const minimap = await page.locator("#graph .minimap .bare").first().elementHandle();
+  await page.fill("#graph-search", "conv2d_777");
+  expect(await page.getAttribute("#graph [aria-pressed=true]", "data-box")).toBe("conv2d_777");
+  expect(await minimap.evaluate((element) => element.isConnected)).toBe(true);
   expect(problems).toEqual([]);
 });

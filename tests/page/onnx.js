@@ -21,7 +21,7 @@ function value(field, name, dims, dtype = "float32") {
   return message(field, bytes(1, name), message(2, message(1, number(1, types[dtype]), shape)));
 }
 // `attributes`: integers and lists of them by name.
-function node(op, inputs, output, attributes = {}) {
+function node(op, inputs, output, attributes = {}, name = `n_${output}`) {
   const written = Object.entries(attributes).map(([name, content]) =>
     message(
       5,
@@ -31,7 +31,7 @@ function node(op, inputs, output, attributes = {}) {
     ),
   );
   const names = [...inputs.map((name) => bytes(1, name)), bytes(2, output)];
-  return message(1, ...names, bytes(3, `n_${output}`), bytes(4, op), ...written);
+  return message(1, ...names, bytes(3, name), bytes(4, op), ...written);
 }
 // A constant: a Float32Array or a BigInt64Array.
 const constant = (name, dims, data) =>

@@ -40,10 +40,11 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
   /** @type {Map<string, import("qdq").LayerError>} */
   let errors = new Map();
 
-  // Of a large graph only what is near the part to be seen is drawn, and from afar bare boxes.
+  // Of a large graph only what is near the part to be seen is drawn, and bare boxes where nobody can read them.
   /** @type {{ x: number, y: number, width: number, height: number, isFar: boolean } | undefined} */
   let drawnPart;
   const isLarge = () => layout.boxes.length > 400;
+  const isUnreadable = () => isLarge() && view.scale < 0.45;
 
   const scene = svg("g");
   const minimap = graphMinimap((x, y) => {
@@ -217,8 +218,8 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
 
   function drawPart() {
     const focused = document.activeElement?.getAttribute("data-box");
-    const part = seen(0.5);
-    const isFar = isLarge() && view.scale < 0.3;
+    const part = seen(0.25);
+    const isFar = isUnreadable();
     drawnPart = { ...part, isFar };
     /** @param {{ x: number, y: number }} box */
     const isNear = ({ x, y }) =>
@@ -266,7 +267,7 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
       now.y >= old.y &&
       now.x + now.width <= old.x + old.width &&
       now.y + now.height <= old.y + old.height;
-    if (isLarge() && !(isInside && old.isFar === view.scale < 0.3)) drawPart();
+    if (isLarge() && !(isInside && old.isFar === isUnreadable())) drawPart();
   }
 
   /** @param {number} factor */
@@ -360,9 +361,11 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
     // A module by its name is shown closed unless it is open; an operator opens all around it.
     const around =
       group && !open.has(text) ? ancestors(model, group.parent) : ancestors(model, model.groupOf.get(node.name));
-    open = new Set([...open, ...around.map(({ path }) => path)]);
-    layout = layoutOf(model, open);
-    draw();
+    if (!around.every(({ path }) => open.has(path))) {
+      open = new Set([...open, ...around.map(({ path }) => path)]);
+      layout = layoutOf(model, open);
+      draw();
+    }
     const there = group && !open.has(text) ? `group:${text}` : node.name;
     select(there);
     view.scale = Math.max(view.scale, 0.7);
