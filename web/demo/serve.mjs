@@ -1,9 +1,11 @@
 // Serves a folder of static files on this machine alone: node serve.mjs FOLDER [PORT]. Prints the address; port 0 takes
-// a free one.
+// a free one. What is larger than a packet goes compressed, as servers of files do.
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 
 const types = {
   ".html": "text/html; charset=utf-8",
@@ -27,17 +29,31 @@ const headers = {
   "x-content-type-options": "nosniff",
 };
 
+const compress = promisify(gzip);
+const packet = 1400; // bytes
+
 export async function serve(folder, port = 0) {
-  const server = createServer(async ({ url = "/" }, response) => {
+  // Compressed files of assets/, which have a hash in their names.
+  const kept = new Map();
+  const server = createServer(async ({ url = "/", headers: asked }, response) => {
     try {
       const path = normalize(decodeURIComponent(new URL(url, "http://localhost").pathname));
       const file = join(folder, path.endsWith("/") ? `${path}index.html` : path);
       const bytes = await readFile(file);
-      // Files of assets/ have a hash in their names.
-      const keep = /[\\/]assets[\\/]/.test(file) && { "cache-control": "public, max-age=31536000, immutable" };
+      const isKept = /[\\/]assets[\\/]/.test(file);
+      const type = types[extname(file)];
+      const isPacked = type && bytes.length > packet && /\bgzip\b/.test(asked["accept-encoding"] ?? "");
+      const body = isPacked ? (kept.get(file) ?? (await compress(bytes))) : bytes;
+      if (isPacked && isKept) kept.set(file, body);
       response
-        .writeHead(200, { ...headers, ...keep, "content-type": types[extname(file)] ?? "application/octet-stream" })
-        .end(bytes);
+        .writeHead(200, {
+          ...headers,
+          ...(isKept && { "cache-control": "public, max-age=31536000, immutable" }),
+          ...(isPacked && { "content-encoding": "gzip", vary: "accept-encoding" }),
+          "content-type": type ?? "application/octet-stream",
+          "content-length": body.length,
+        })
+        .end(body);
     } catch {
       response.writeHead(404, { "content-type": "text/plain" }).end("there is no such file\n");
     }
