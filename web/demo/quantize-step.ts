@@ -1,6 +1,7 @@
 // Calibrate and convert, with progress, time left and cancel; the button and the last verdict are always in sight.
 import type { ObserverSummary } from "qdq";
 import { h } from "../../src/report/html/dom.js";
+import { errorsBehindClamps } from "../../src/report/html/result-view.js";
 import type { Engine, Work } from "./engine.js";
 import { byId, formatSeconds, isImage, problemLine } from "./page.js";
 import type { Equipment, Evaluation, Quantized, QuantizeOptions, Sample } from "./protocol.js";
@@ -47,8 +48,8 @@ function recoveredText(remedies: Quantized["remedies"]): string {
   const from = remedies[0]!.before;
   const to = remedies.at(-1)!.after;
   return kept.length === 0
-    ? ` No remedy raised the signal-to-noise ratio of the outputs above ${decibels(from)}.`
-    : ` Recovery raised the signal-to-noise ratio of the outputs from ${decibels(from)} to ${decibels(to)} ` +
+    ? ` No remedy raised the SQNR on the calibration samples above ${decibels(from)}.`
+    : ` Recovery raised the SQNR on the calibration samples from ${decibels(from)} to ${decibels(to)} ` +
         `(${kept.join(", ")}).`;
 }
 
@@ -155,7 +156,10 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     };
     if (held !== run.id) await engine.call("restore", [run.recipe, run.quantized.file], how);
     held = run.id;
-    if (!run.errors) know({ errors: await engine.call("compare", [], how) });
+    if (!run.errors) {
+      const { nodes } = store.state.model!.program;
+      know({ errors: errorsBehindClamps(await engine.call("compare", [], how), nodes) });
+    }
     if (run.evaluatedOn === data) return;
     const use = store.state.test ? "test" : "calibration";
     const evaluation = await engine.call("evaluate", [use], how);

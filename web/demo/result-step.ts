@@ -1,7 +1,7 @@
 // The view of a result: its verdict in words, the figures, what to take home, and all results of the session.
 import type { Report } from "qdq";
 import { cards, h } from "../../src/report/html/dom.js";
-import { remedyTable } from "../../src/report/html/remedies-view.js";
+import { remediesText, remedyTable } from "../../src/report/html/remedies-view.js";
 import { errorTable, leftInFloat, summaryOf, warningsOf } from "../../src/report/html/result-view.js";
 import { byId, download } from "./page.js";
 import { dataUrl, imageOf } from "./pictures.js";
@@ -98,7 +98,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
         { class: "controls" },
         ...(isOnnx ? files.reverse() : files),
         button("save-report", "Report (.html)", () => void saveReport(run)),
-        button("save-observers", "Calibration statistics (.json)", () =>
+        button("save-observers", "Statistics (.json)", () =>
           download(`${stem()}.observers.json`, run.quantized.observers, "application/json"),
         ),
         button("save-recipe", "Recipe (.json)", () =>
@@ -143,7 +143,13 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       saveButtons(run),
       runsTable(store, savePt2),
       run.quantized.remedies?.length
-        ? h("div", { id: "remedies" }, h("h3", {}, "Recovered accuracy"), remedyTable(run.quantized.remedies))
+        ? h(
+            "div",
+            { id: "remedies" },
+            h("h3", {}, "Recovered accuracy"),
+            h("p", {}, remediesText),
+            remedyTable(run.quantized.remedies),
+          )
         : "",
       leftInFloat(run.quantized.report.left) || "",
       errors

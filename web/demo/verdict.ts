@@ -24,7 +24,8 @@ const decibelsIn = (sqnr: Evaluation["sqnr"]): number =>
 
 // The operator that adds the most noise of its own.
 export function worstLayer(errors: readonly LayerError[] = []): LayerError | undefined {
-  const noise = (error: LayerError): number => decibelsOf(error.own) ?? decibelsOf(error) ?? Infinity;
+  const hasOwn = errors.some(({ own }) => own !== undefined);
+  const noise = (error: LayerError): number => decibelsOf(hasOwn ? error.own : error) ?? Infinity;
   const known = errors.filter((error) => error.quantized && Number.isFinite(noise(error)));
   return known.sort((a, b) => noise(a) - noise(b))[0];
 }

@@ -1,6 +1,11 @@
 // What each remedy brought, as steps from the first error of the outputs to the last.
 import { h, row, scrollTable } from "./dom.js";
 
+// The summary has another figure, which is measured on the samples of the evaluation.
+export const remediesText =
+  "SQNR of all outputs on the calibration samples, before and after each remedy. qdq keeps only the remedies that " +
+  "helped. The SQNR above is measured on the result.";
+
 /**
  * A row for each remedy that was tried: its part of the way is a bar that begins where the one before it ended.
  * @param {readonly import("qdq").RemedyResult[]} remedies
@@ -21,7 +26,7 @@ export function remedyTable(remedies) {
   };
   return scrollTable(
     "remedies",
-    ["Remedy", "Before", "After", "Step", "Places"],
+    ["Remedy", "SQNR before", "SQNR after", "Step", "Places"],
     remedies.map((result) =>
       row(
         result.remedy,

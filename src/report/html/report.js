@@ -3,12 +3,13 @@ import { observerGallery } from "./charts.js";
 import { cards, h, row, scrollTable } from "./dom.js";
 import { trialsView } from "./front-view.js";
 import { graphView } from "./graph-view.js";
-import { remedyTable } from "./remedies-view.js";
-import { errorTable, leftInFloat, madeOf, operatorCell } from "./result-view.js";
+import { remediesText, remedyTable } from "./remedies-view.js";
+import { errorTable, errorsBehindClamps, leftInFloat, madeOf, operatorCell } from "./result-view.js";
 import { outcomeCell, predictionCards, summaryOf, warningsOf } from "./result-view.js";
 
 /** @type {import("qdq").Report} */
 const report = JSON.parse(document.getElementById("report")?.textContent ?? "{}");
+if (report.errors && report.nodes) report.errors = errorsBehindClamps(report.errors, report.nodes);
 const main = h("main", {});
 document.body.append(main);
 
@@ -28,12 +29,7 @@ main.append(
   leftInFloat(report.left ?? []) || "",
 );
 
-if (report.remedies?.length)
-  section(
-    "Recovered accuracy",
-    "Signal to quantization noise of the outputs on the calibration samples. qdq keeps only the remedies that helped.",
-    remedyTable(report.remedies),
-  );
+if (report.remedies?.length) section("Recovered accuracy", remediesText, remedyTable(report.remedies));
 if (report.precision)
   section(
     "Cost of precision",

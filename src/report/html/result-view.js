@@ -92,7 +92,12 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
       "agreement",
     ]);
   if (sqnr !== undefined)
-    out.push(["SQNR of the output", typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "no error", "", "sqnr"]);
+    out.push([
+      "SQNR of the output",
+      typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "no error",
+      accuracy ? `measured on ${accuracy.samples} samples` : "measured on the samples",
+      "sqnr",
+    ]);
   if (speed) {
     const times = speed.float / speed.int8;
     const how =
@@ -104,6 +109,39 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     out.push(["Time per sample", `${float} → ${int8} ms`, note, "speed"]);
   }
   return out;
+}
+
+const clamps = /^(relu6?|hardtanh|clamp(_min|_max)?|clip)_?(\.|$)/;
+
+const cutOff = 6; // decibels by which a clamp tells that the error before it is what it cuts off anyway
+
+/**
+ * The errors, worst first, where what a clamp cuts off counts as none: a value that only a clamp reads has the clamp's
+ * error if that is far smaller. Recovered ranges end where the clamp behind a layer does.
+ * @param {readonly import("qdq").LayerError[]} errors
+ * @param {readonly import("qdq").NodeSnapshot[]} nodes of the float model
+ * @returns {import("qdq").LayerError[]}
+ */
+export function errorsBehindClamps(errors, nodes) {
+  const nodeOf = new Map(nodes.map((node) => [node.name, node]));
+  const errorOf = new Map(errors.map((error) => [error.node, error]));
+  /** @param {string} name @returns {string | undefined} */
+  const readerOf = (name) => {
+    const [reader, ...others] = nodeOf.get(name)?.users ?? [];
+    if (reader === undefined || others.length > 0) return undefined;
+    return errorOf.has(reader) ? reader : readerOf(reader); // batch norms are folded
+  };
+  /** @param {import("qdq").LayerError} error */
+  const rank = (error) => decibelsOf(error) ?? Infinity;
+  return errors
+    .map((error) => {
+      const reader = readerOf(error.node) ?? "";
+      const behind = clamps.test(shortOperator(nodeOf.get(reader)?.target ?? "")) ? errorOf.get(reader) : undefined;
+      if (!behind || rank(behind) < rank(error) + cutOff) return error;
+      const { own, ...rest } = error;
+      return { ...rest, sqnrDb: behind.sqnrDb, mse: behind.mse };
+    })
+    .sort((a, b) => rank(a) - rank(b));
 }
 
 /** @param {number | undefined} decibels */
