@@ -73,17 +73,6 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
     if (run.id === shown?.id) tr.className = "chosen";
     return tr;
   };
-  const heads = [
-    "Name",
-    "Verdict",
-    "Recipe",
-    "Size",
-    "Layers",
-    "Top-1",
-    "Agreement",
-    "SQNR",
-    "Time per sample",
-    "Actions",
-  ];
+  const heads = ["Name", "Verdict", "Recipe", "Size", "Layers", "Top-1", "Agreement", "SQNR", "Per sample", "Actions"];
   return h("div", {}, h("h3", {}, "All results of this session"), scrollTable("results", heads, state.runs.map(line)));
 }

@@ -49,7 +49,9 @@ export function frontChart(points, names, choose = () => {}) {
       },
       svg("title", {}, label),
       svg("circle", { cx: x, cy: y, r: 7 }),
-      svg("text", { x: x + 11, y: y + 4 }, point.name),
+      x > 0.7 * width
+        ? svg("text", { x: x + 8, y: y - 14, "text-anchor": "end" }, point.name)
+        : svg("text", { x: x + 11, y: y + 4 }, point.name),
     );
     dot.addEventListener("click", () => choose(point));
     dot.addEventListener("keydown", ({ key }) => key === "Enter" && choose(point));
@@ -59,7 +61,7 @@ export function frontChart(points, names, choose = () => {}) {
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${names.y} over ${names.x}` },
     svg("path", { class: "axis", d: `M${edge} ${edge / 2}V${height - edge}H${width - edge / 2}` }),
-    svg("text", { x: width - edge / 2, y: height - edge + 34, "text-anchor": "end" }, `${names.x} →`),
+    svg("text", { x: width - edge / 2, y: height - edge + 38, "text-anchor": "end" }, `${names.x} →`),
     svg("text", { x: 8, y: edge / 2 - 8 }, `↑ ${names.y}`),
     ...[left, right].map((x, i) => {
       const [place] = at({ x, y: low });
