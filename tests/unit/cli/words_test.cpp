@@ -476,7 +476,7 @@ TEST_F(CliTest, EqualizeIsOneWord) {
   EXPECT_EQ(run(quantize({"--equalize"})), 2);
   EXPECT_NE(host.err.find("--fx"), std::string::npos) << host.err;
   EXPECT_EQ(run({"quantize", "model.pt2", "--fx", "x86", "--equalize", "--dynamic", "-o", "out.pt2"}), 1);
-  EXPECT_NE(host.err.find("--equalize wants the ranges of samples"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("--equalize needs the ranges of samples"), std::string::npos) << host.err;
 }
 
 }  // namespace

@@ -320,7 +320,7 @@ TEST(OnnxLoad, NodesInAnyOrder) {
   const Program program =
       load_onnx(format::write_onnx_file(model({node("Relu", {"a"}, {"y"}), node("Neg", {"x"}, {"a"})})));
   EXPECT_NE(program.graph->find("neg"), nullptr);
-  refuse(ErrorCode::kBadFile, "reads what is made from its own result",
+  refuse(ErrorCode::kBadFile, "reads a value that depends on its own result",
          model({node("Relu", {"a"}, {"y"}), node("Neg", {"y"}, {"a"})}));
 }
 
