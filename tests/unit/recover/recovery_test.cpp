@@ -131,6 +131,21 @@ TEST(OutputError, CountsEveryChannelThatSpeaksTheSame) {
   EXPECT_EQ(none.decibels(), 200);
 }
 
+TEST(OutputError, IsNoLessThanInTheEndWhileNoiseIsMissing) {
+  const std::vector<Batch> wanted = {{sample({2, 3}, 1)}, {sample({2, 3}, 2)}};
+  const std::vector<Batch> found = {{sample({2, 3}, 3)}, {sample({2, 3}, 4)}};
+  OutputError all, parts;
+  for (size_t i = 0; i < 2; ++i) {
+    all.add(wanted[i], found[i]);
+    parts.merge(OutputError::signal_of(wanted[i]));
+  }
+  EXPECT_EQ(parts.decibels(), 200);
+  parts.merge(OutputError::noise_of(wanted[0], found[0]));
+  EXPECT_GT(parts.decibels(), all.decibels());
+  parts.merge(OutputError::noise_of(wanted[1], found[1]));
+  EXPECT_DOUBLE_EQ(parts.decibels(), all.decibels());
+}
+
 TEST(OutputError, RefusesOutputsThatDoNotFit) {
   OutputError error;
   EXPECT_THROW(error.add({sample({2, 3}, 1)}, {}), Error);
