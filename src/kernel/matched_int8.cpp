@@ -77,6 +77,16 @@ std::vector<Pair> match(const Partners& all_partners, RowSet open) {
   return pairs;
 }
 
+// What weights add up to in a channel without their signs, halved and rounded up: a byte a channel.
+using Total = std::array<uint64_t, kDotPanel / 8>;
+
+// Whether the weights of both add up to 254 at most in every channel, so that 255 times that fits 16 bits.
+bool fit_shifted(const Total& a, const Total& b) {
+  uint64_t all = 0;
+  for (size_t i = 0; i < a.size(); ++i) all |= a[i] | b[i] | (a[i] + b[i]);
+  return (all & 0x8080808080808080) == 0;
+}
+
 // The rows of a block, [count][kDotPanel].
 class Block {
  public:
@@ -101,39 +111,6 @@ class Block {
 
   // Pairs of the open rows that fit each other, and the rows that are left alone.
   std::vector<Pair> pairs(RowSet open) const { return match(partners_, open); }
-
-  // Takes fours out of `pairs`: two pairs whose products fit 16 bits once they are shifted. An even count, because a
-  // step has two.
-  std::vector<Four> shifted_fours(std::vector<Pair>& pairs) const {
-    std::array<Total, kBlock> totals;
-    Partners fitting{};
-    RowSet open = 0;
-    for (size_t i = 0; i < pairs.size(); ++i) {
-      totals[i] = total(pairs[i]);
-      if (!is_small(totals[i])) continue;
-      open |= RowSet{1} << i;
-      for (size_t k = 0; k < i; ++k) {
-        if ((open >> k & 1) == 0 || !is_small(sum(totals[i], totals[k]))) continue;
-        fitting[i] |= RowSet{1} << k;
-        fitting[k] |= RowSet{1} << i;
-      }
-    }
-    std::vector<Pair> joined = match(fitting, open);
-    std::erase_if(joined, [](const Pair& two) { return two.second == kNone; });
-    if (joined.size() % 2 != 0) joined.pop_back();
-    std::vector<Four> fours;
-    RowSet taken = 0;
-    for (const auto& [i, k] : joined) {
-      const Pair &a = pairs[static_cast<size_t>(i)], &b = pairs[static_cast<size_t>(k)];
-      fours.push_back({a.first, a.second, b.first, b.second});
-      taken |= RowSet{1} << i | RowSet{1} << k;
-    }
-    std::vector<Pair> rest;
-    for (size_t i = 0; i < pairs.size(); ++i)
-      if ((taken >> i & 1) == 0) rest.push_back(pairs[i]);
-    pairs = std::move(rest);
-    return fours;
-  }
 
   // Finds `wanted` fours of the open rows that fit, and pairs for those rows that no four has, so that at most one of
   // them is alone. `rows` are open and those that are in no four.
@@ -172,11 +149,17 @@ class Block {
   }
   void forget_tries() { tries_ = 0; }
 
+  Total total(const Pair& pair) const {
+    Total out{};
+    for (const int row : {pair.first, pair.second})
+      for (size_t i = 0; row != kNone && i < out.size(); ++i)
+        out[i] += parts_of(row)[i] + parts_of(row)[i + out.size()];
+    return out;
+  }
+
  private:
   // Half of what a row adds to the sums of each sign, rounded up: a byte a channel.
   using Parts = std::array<uint64_t, kDotPanel / 4>;
-
-  using Total = std::array<uint64_t, kDotPanel / 8>;  // of both signs
 
   RowSet partners_of(int row) const { return partners_[static_cast<size_t>(row)]; }
   const Parts& parts_of(int row) const { return parts_[static_cast<size_t>(row)]; }
@@ -191,23 +174,6 @@ class Block {
     for (size_t i = 0; i < a.size(); ++i) beyond |= (a[i] + b[i] + kOnes * (0x7f - kMost / 2)) & kOnes * 0x80;
     return beyond == 0;
   }
-  Total total(const Pair& pair) const {
-    const Parts parts = pair.second == kNone ? parts_of(pair.first) : sum(parts_of(pair.first), parts_of(pair.second));
-    Total out;
-    for (size_t i = 0; i < out.size(); ++i) out[i] = parts[i] + parts[i + out.size()];
-    return out;
-  }
-  static Total sum(const Total& a, const Total& b) {
-    Total out;
-    for (size_t i = 0; i < out.size(); ++i) out[i] = a[i] + b[i];
-    return out;
-  }
-  // Whether the weights of all channels add up to 254 at most, so that 255 times that fits 16 bits.
-  static bool is_small(const Total& total) {
-    uint64_t all = 0;
-    for (const uint64_t channels : total) all |= channels;
-    return (all & 0x8080808080808080) == 0;
-  }
   // The partners of `row` behind it.
   RowSet after(int row, RowSet among) const { return among & partners_of(row) & ~((RowSet{2} << row) - 1); }
 
@@ -216,25 +182,42 @@ class Block {
   Partners partners_{};
 };
 
-// Steps of a block that begins at row `begin` of a run.
-struct Steps {
-  const int8_t* weights;
-  int64_t length, begin;
+// A step of the block that begins at row `begin` of a run.
+struct Step {
+  int64_t begin = 0;
+  Four rows{};
+  std::array<Total, 2> totals{};  // of its pairs
 
-  void append(const Four& row, MatchedWeights& to) const {
-    const int64_t at = std::max<int64_t>(0, std::min(begin, length - kBlock));
+  bool fits(const Step& other) const {
+    return fit_shifted(totals[0], other.totals[0]) && fit_shifted(totals[1], other.totals[1]);
+  }
+  void exchange_pairs() {
+    rows = {rows[2], rows[3], rows[0], rows[1]};
+    std::swap(totals[0], totals[1]);
+  }
+  int most() const {
+    int most = 0;
+    for (const Total& total : totals)
+      for (const uint64_t channels : total)
+        for (int c = 0; c < 8; ++c) most = std::max(most, static_cast<int>(channels >> c * 8 & 255));
+    return most;
+  }
+};
+
+struct Run {
+  const int8_t* weights;
+  int64_t length;
+
+  void append(const Step& from, MatchedWeights& to) const {
+    const int64_t at = std::max<int64_t>(0, std::min(from.begin, length - kBlock));
     DotStep& step = to.steps.emplace_back();
     step.at = static_cast<int32_t>(at);
-    for (size_t k = 0; k < 4; ++k) step.from[k] = static_cast<uint8_t>(begin - at + std::max(row[k], 0));
+    for (size_t k = 0; k < 4; ++k) step.from[k] = static_cast<uint8_t>(from.begin - at + std::max(from.rows[k], 0));
     to.weights.resize(to.weights.size() + kStepBytes);
     int8_t* const last = to.weights.data() + to.weights.size() - kStepBytes;
     for (size_t k = 0; k < 4; ++k)
-      for (int64_t o = 0; row[k] != kNone && o < kDotPanel; ++o)
-        last[o * 4 + static_cast<int64_t>(k)] = weights[(begin + row[k]) * kDotPanel + o];
-  }
-  void append_double(const Four& a, const Four& b, MatchedWeights& to) const {
-    append({a[0], a[1], b[0], b[1]}, to);
-    append({a[2], a[3], b[2], b[3]}, to);
+      for (int64_t o = 0; from.rows[k] != kNone && o < kDotPanel; ++o)
+        last[o * 4 + static_cast<int64_t>(k)] = weights[(from.begin + from.rows[k]) * kDotPanel + o];
   }
 };
 
@@ -253,12 +236,38 @@ void append_shifts(MatchedWeights& to, int32_t* start) {
   }
 }
 
+// Joins steps of all blocks to shifted ones. The largest choose first, and take the largest that fits.
+void append_shifted(const Run& run, std::vector<Step> open, MatchedWeights& out, MatchedWeights& singles,
+                    int32_t* start) {
+  std::stable_sort(open.begin(), open.end(), [](const Step& a, const Step& b) { return a.most() > b.most(); });
+  std::vector<bool> taken(open.size());
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (taken[i]) continue;
+    size_t k = i + 1;
+    for (; k < open.size(); ++k) {
+      if (taken[k]) continue;
+      if (open[i].fits(open[k])) break;
+      open[k].exchange_pairs();
+      if (open[i].fits(open[k])) break;
+    }
+    if (k == open.size()) {
+      run.append(open[i], singles);
+      continue;
+    }
+    taken[k] = true;
+    run.append(open[i], out);
+    run.append(open[k], out);
+    append_shifts(out, start);
+  }
+}
+
 }  // namespace
 
 void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& out, int32_t* start) {
   // Blocks of whole steps, as equal as can be: few rows find fewer partners.
   const int64_t steps = divide_up(length, 4), blocks = divide_up(length, kBlock);
-  MatchedWeights shifted, singles;
+  const Run run{weights, length};
+  std::vector<Step> open;
   out.first.push_back(static_cast<int32_t>(out.steps.size()));
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t begin = i * steps / blocks * 4, end = std::min((i + 1) * steps / blocks * 4, length);
@@ -273,23 +282,22 @@ void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& o
       fours.clear();
     }
     if (wanted == 0) pairs = block.pairs(block.all());
-    const Steps to{weights, length, begin};
-    for (size_t k = 0; k < fours.size(); k += 2) to.append_double(fours[k], fours[k + 1], out);
-    fours = block.shifted_fours(pairs);
     for (size_t k = 0; k < fours.size(); k += 2) {
-      to.append_double(fours[k], fours[k + 1], shifted);
-      append_shifts(shifted, start);
+      const Four &a = fours[k], &b = fours[k + 1];
+      run.append({begin, {a[0], a[1], b[0], b[1]}}, out);
+      run.append({begin, {a[2], a[3], b[2], b[3]}}, out);
     }
     for (size_t k = 0; k < pairs.size(); k += 2) {
-      const Pair second = k + 1 < pairs.size() ? pairs[k + 1] : Pair{kNone, kNone};
-      to.append({pairs[k].first, pairs[k].second, second.first, second.second}, singles);
+      const Pair &a = pairs[k], b = k + 1 < pairs.size() ? pairs[k + 1] : Pair{kNone, kNone};
+      open.push_back({begin, {a.first, a.second, b.first, b.second}, {block.total(a), block.total(b)}});
     }
   }
-  for (const MatchedWeights* others : {&shifted, &singles}) {
-    out.first.push_back(static_cast<int32_t>(out.steps.size()));
-    out.steps.insert(out.steps.end(), others->steps.begin(), others->steps.end());
-    out.weights.insert(out.weights.end(), others->weights.begin(), others->weights.end());
-  }
+  out.first.push_back(static_cast<int32_t>(out.steps.size()));
+  MatchedWeights singles;
+  append_shifted(run, std::move(open), out, singles, start);
+  out.first.push_back(static_cast<int32_t>(out.steps.size()));
+  out.steps.insert(out.steps.end(), singles.steps.begin(), singles.steps.end());
+  out.weights.insert(out.weights.end(), singles.weights.begin(), singles.weights.end());
 }
 
 }  // namespace qdq::kernel
