@@ -34,17 +34,6 @@ int64_t values_of_channel(const Tensor& x, int64_t axis) {
   return inner;
 }
 
-// In double, in eight sums that do not wait for each other: of every eighth value, and at last of these.
-double sum_of(const std::vector<float>& row) {
-  constexpr size_t kLanes = 8;
-  double sums[kLanes] = {};
-  size_t i = 0;
-  for (; i + kLanes <= row.size(); i += kLanes)
-    for (size_t lane = 0; lane < kLanes; ++lane) sums[lane] += static_cast<double>(row[i + lane]);
-  for (size_t lane = 0; i < row.size(); ++i, ++lane) sums[lane] += static_cast<double>(row[i]);
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
 // Sums over the channels of many tensors behind an activation, in double: row by row, batch after batch.
 struct ChannelSums {
   std::vector<double> sums;
@@ -67,7 +56,9 @@ struct ChannelSums {
       for (size_t i = 0; i < length; ++i) row[i] = from[i] + shift;
       if (activation.kind != kernel::Activation::Kind::kNone)
         kernel::activate_f32(activation, row.data(), inner, row.data());
-      sums[channel] += sum_of(row);
+      double sum = 0;
+      for (const float value : row) sum += value;
+      sums[channel] += sum;
     }
     count += static_cast<double>(values.numel()) / static_cast<double>(channels);
   }
@@ -191,7 +182,7 @@ int64_t correct_biases(Recovery& recovery) {
   correct(recovery, some, corrections);
   impl.interpreter.reset();
   recovery.forget_simulation();
-  if (!(recovery.decibels(before) > before)) return 0;
+  if (!(recovery.decibels() > before)) return 0;
   undo_all.keep();
   for (const Correction& correction : corrections) keep(impl, correction.bias);
   return static_cast<int64_t>(corrections.size());

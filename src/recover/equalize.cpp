@@ -84,17 +84,42 @@ void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, co
   const Tensor wanted = *walk.result_with({{weight_node, weight}}).get_if<Tensor>();
   const int64_t axis = is_linear(*reader.node) ? wanted.dim() - 1 : 1;
   seam.plain += share_of_noise(wanted, result(std::vector<float>(static_cast<size_t>(seam.channels), 1.0f)), axis);
-  for (const size_t i : seam.open)
+  for (size_t i = 0; i < std::size(kAlphas); ++i)
     seam.errors[i] += share_of_noise(wanted, result(factors_of(impl, seam, kAlphas[i])), axis);
 }
 
-// What serves less than nothing on the first samples need not be tried on more, nor what is far from the best.
-void leave_out_worse(Seam& seam) {
-  constexpr double kFar = 1.25;
-  if (seam.open.empty()) return;
-  double least = seam.plain;
-  for (const size_t i : seam.open) least = std::min(least, kFar * seam.errors[i]);
-  std::erase_if(seam.open, [&](size_t i) { return seam.errors[i] > least; });
+void widen(std::vector<float>& min, std::vector<float>& max, const Tensor& x, int64_t axis) {
+  const ChannelRanges ranges = channel_ranges_of(x, axis);
+  if (min.empty()) {
+    min = ranges.min;
+    max = ranges.max;
+  }
+  for (size_t c = 0; c < min.size(); ++c) {
+    min[c] = std::min(min[c], ranges.min[c]);
+    max[c] = std::max(max[c], ranges.max[c]);
+  }
+}
+
+void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
+  std::map<const Node*, std::vector<std::pair<Seam*, int64_t>>> by_input;
+  std::map<const Node*, std::pair<Seam*, int64_t>> clamped;
+  for (Seam& seam : seams) {
+    for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, reader.axis);
+    for (const auto& [value, axis] : seam.cut) clamped[value] = {&seam, axis};
+  }
+  Interpreter floats = float_interpreter(recovery.prepared());
+  floats.set_node_hook([&](const Node& node, const Value& value) {
+    const Tensor* x = value.get_if<Tensor>();
+    if (x == nullptr || x->numel() == 0) return;
+    if (const auto seam = clamped.find(&node); seam != clamped.end())
+      widen(seam->second.first->low, seam->second.first->high, *x, seam->second.second);
+    if (const auto found = by_input.find(&node); found != by_input.end())
+      for (const auto& [seam, axis] : found->second) widen(seam->min, seam->max, *x, axis);
+  });
+  for (const Batch& batch : recovery.batches()) {
+    recovery.tell_again();
+    floats.run(batch);
+  }
 }
 
 void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
@@ -107,21 +132,19 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
     for (const Reader& reader : seam.readers)
       if (!seam.min.empty()) by_reader[exact.node(*reader.node)] = {&seam, &reader};
   constexpr int64_t kSamples = 16;
-  for (const Batch& batch : recovery.some_samples(kSamples)) {
-    Interpreter::Walk walk = exact.walk(batch);
+  for (const Batch* batch : recovery.some_batches(kSamples)) {
+    Interpreter::Walk walk = exact.walk(*batch);
     for (; walk.next() != nullptr; walk.advance()) {
       const auto found = by_reader.find(walk.next());
-      if (found == by_reader.end() || found->second.first->open.empty()) continue;
+      if (found == by_reader.end()) continue;
       recovery.tell_again();
       add_errors_of(*found->second.first, *found->second.second, exact, impl, walk);
     }
-    for (Seam& seam : seams) leave_out_worse(seam);
   }
 }
 
 // What passes observers now.
-std::map<size_t, RangeHistogram> observe_again(Recovery& recovery, const std::vector<size_t>& observers,
-                                               int64_t samples) {
+std::map<size_t, RangeHistogram> observe_again(Recovery& recovery, const std::vector<size_t>& observers) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::map<size_t, RangeHistogram> histograms;
   for (const size_t observer : observers) histograms[observer];
@@ -131,9 +154,9 @@ std::map<size_t, RangeHistogram> observe_again(Recovery& recovery, const std::ve
     if (found != histograms.end()) found->second.add(*args[0].get_if<Tensor>());
     return args[0];
   });
-  for (const Batch* batch : recovery.some_batches(samples)) {
+  for (const Batch& batch : recovery.batches()) {
     recovery.tell_again();
-    floats.run(*batch);
+    floats.run(batch);
   }
   return histograms;
 }
@@ -157,12 +180,13 @@ void set_ranges(Recovery& recovery, const std::map<size_t, RangeHistogram>& hist
 int64_t equalize(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   if (!impl.float_constants.empty()) return 0;  // what is rounded already cannot be shared out
-  std::vector<Seam> seams = recovery.looks().seams;
+  std::vector<Seam> seams = seams_of(recovery.prepared());
   if (seams.empty()) return 0;
+  observe_channels(recovery, seams);
   measure_seams(recovery, seams);
 
   constexpr int64_t kSamples = 32;
-  const double decibels = recovery.decibels(), of_some = recovery.decibels_of(kSamples);
+  const double decibels = recovery.decibels(), of_some = recovery.decibels(kSamples);
   BeforeEqualizing before;
   for (const ObserverGroup& group : impl.groups) before.observers.push_back(group.observer);
   before.of_constants = impl.of_constants;
@@ -176,26 +200,23 @@ int64_t equalize(Recovery& recovery) {
   std::vector<size_t> touched;
   int64_t changed = 0;
   for (const Seam& seam : seams) {
-    const auto best = std::min_element(seam.open.begin(), seam.open.end(),
-                                       [&](size_t a, size_t b) { return seam.errors[a] < seam.errors[b]; });
+    const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
     constexpr double kWorthIt = 0.9;
-    if (seam.min.empty() || best == seam.open.end() || !(seam.errors[*best] < kWorthIt * seam.plain)) continue;
-    apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[*best]));
+    if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
+    apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[best - seam.errors.begin()]));
     touched.insert(touched.end(), seam.observers.begin(), seam.observers.end());
     ++changed;
   }
   if (changed == 0) return 0;
-  const std::map<size_t, RangeHistogram> of_few = observe_again(recovery, touched, kSamples);
-  const auto measured = [&](bool whole, double least) {
-    set_ranges(recovery, of_few, whole);
-    return recovery.decibels_of(kSamples, least);
+  const std::map<size_t, RangeHistogram> histograms = observe_again(recovery, touched);
+  const auto measured = [&](bool whole) {
+    set_ranges(recovery, histograms, whole);
+    return recovery.decibels(kSamples);
   };
-  const double wanted = of_some + kLeastGain;
-  const double whole = measured(true, wanted), least = measured(false, std::max(whole, wanted));
-  if (!(std::max(whole, least) > wanted)) return 0;
-  set_ranges(recovery, observe_again(recovery, touched, recovery.num_samples()), whole >= least);
-  if (!(recovery.decibels(decibels + kLeastGain) > decibels + kLeastGain)) return 0;
-  recovery.forget_looks();
+  const double whole = measured(true), least = measured(false);
+  if (!(std::max(whole, least) > of_some + kLeastGain)) return 0;
+  if (whole > least) set_ranges(recovery, histograms, true);
+  if (!(recovery.decibels() > decibels + kLeastGain)) return 0;
   undo.keep();
   return changed;
 }

@@ -26,80 +26,37 @@ ChannelExtents channels_of_output(const Shape& sizes) {
   return {product(0, axis), sizes[axis], product(axis + 1, rank)};
 }
 
-// Calls visit(channel, element) in the order of the elements.
-template <class Visit> void for_each_in_channel(const Shape& sizes, Visit&& visit) {
-  const ChannelExtents extents = channels_of_output(sizes);
-  size_t at = 0;
-  for (int64_t outer = 0; outer < extents.outer; ++outer)
-    for (int64_t channel = 0; channel < extents.channels; ++channel)
-      for (int64_t inner = 0; inner < extents.inner; ++inner, ++at) visit(static_cast<size_t>(channel), at);
-}
-
-bool is_compared(const Tensor& output) { return is_floating(output.dtype()) && output.numel() != 0; }
-
 // A channel that is lost may not hide the others, but still tells whether it comes nearer.
 double damped(double share) { return share <= 1 ? share : 1 + math::log(share); }
 
 }  // namespace
 
 void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found) {
-  merge(noise_of(reference, found));
-  merge(signal_of(reference));
-}
-
-OutputError OutputError::signal_of(const std::vector<Tensor>& reference) {
-  OutputError out;
-  out.outputs_.resize(reference.size());
-  for (size_t i = 0; i < reference.size(); ++i) {
-    if (!is_compared(reference[i])) continue;
-    const Tensor x = reference[i].to(DType::kF32).contiguous();
-    const std::span<const float> a = x.span<float>();
-    out.outputs_[i].resize(static_cast<size_t>(channels_of_output(x.sizes()).channels));
-    for_each_in_channel(x.sizes(), [&](size_t channel, size_t at) {
-      if (!std::isfinite(a[at])) return;
-      Sums& sum = out.outputs_[i][channel];
-      const double value = a[at];
-      sum.count += 1;
-      sum.sum += value;
-      sum.squares += value * value;
-    });
-  }
-  return out;
-}
-
-OutputError OutputError::noise_of(const std::vector<Tensor>& reference, const std::vector<Tensor>& found) {
   QDQ_CHECK(reference.size() == found.size(), kInvalidArgument, "there are ", reference.size(), " outputs and ",
             found.size(), " to compare with");
-  OutputError out;
-  out.outputs_.resize(reference.size());
+  outputs_.resize(reference.size());
   for (size_t i = 0; i < reference.size(); ++i) {
-    if (!is_compared(reference[i])) continue;
+    if (!is_floating(reference[i].dtype()) || reference[i].numel() == 0) continue;
     QDQ_CHECK(reference[i].sizes() == found[i].sizes(), kInvalidArgument, "output ", i, " has the sizes ",
               to_string(reference[i].sizes()), " and ", to_string(found[i].sizes()));
     const Tensor x = reference[i].to(DType::kF32).contiguous(), y = found[i].to(DType::kF32).contiguous();
-    const std::span<const float> a = x.span<float>(), b = y.span<float>();
-    out.outputs_[i].resize(static_cast<size_t>(channels_of_output(x.sizes()).channels));
-    for_each_in_channel(x.sizes(), [&](size_t channel, size_t at) {
-      if (!std::isfinite(a[at])) return;
-      const double value = a[at], difference = value - b[at];
-      out.outputs_[i][channel].noise += std::isfinite(difference) ? difference * difference : value * value + 1;
-    });
-  }
-  return out;
-}
-
-void OutputError::merge(const OutputError& other) {
-  outputs_.resize(std::max(outputs_.size(), other.outputs_.size()));
-  for (size_t i = 0; i < other.outputs_.size(); ++i) {
+    const ChannelExtents extents = channels_of_output(x.sizes());
     std::vector<Sums>& sums = outputs_[i];
-    sums.resize(std::max(sums.size(), other.outputs_[i].size()));
-    for (size_t c = 0; c < other.outputs_[i].size(); ++c) {
-      const Sums& more = other.outputs_[i][c];
-      sums[c].count += more.count;
-      sums[c].sum += more.sum;
-      sums[c].squares += more.squares;
-      sums[c].noise += more.noise;
-    }
+    if (static_cast<int64_t>(sums.size()) < extents.channels) sums.resize(static_cast<size_t>(extents.channels));
+    const std::span<const float> a = x.span<float>(), b = y.span<float>();
+    size_t at = 0;
+    for (int64_t outer = 0; outer < extents.outer; ++outer)
+      for (int64_t channel = 0; channel < extents.channels; ++channel) {
+        Sums& sum = sums[static_cast<size_t>(channel)];
+        for (int64_t inner = 0; inner < extents.inner; ++inner, ++at) {
+          if (!std::isfinite(a[at])) continue;
+          const double value = a[at], difference = value - b[at];
+          sum.count += 1;
+          sum.sum += value;
+          sum.squares += value * value;
+          sum.noise += std::isfinite(difference) ? difference * difference : value * value + 1;
+        }
+      }
   }
 }
 

@@ -15,11 +15,6 @@ class OutputError {
  public:
   // Throws Error{kInvalidArgument} if the outputs do not have the same number and sizes.
   void add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found);
-  // The two parts of what add() adds. With the signal of all batches and the noise of some, decibels() is no less than
-  // it is with the noise of all.
-  static OutputError signal_of(const std::vector<Tensor>& reference);
-  static OutputError noise_of(const std::vector<Tensor>& reference, const std::vector<Tensor>& found);
-  void merge(const OutputError& other);
   // 10 log10 of signal over noise, where the quotient of noise and signal is the mean of those of all outputs, and of
   // an output that of its channels (1 + log of it where it is above 1). The signal is the sum of squares around the
   // channel's mean and 1 % of the mean signal of the output's channels, so that what hardly ever speaks (a class that

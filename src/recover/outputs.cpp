@@ -23,14 +23,10 @@ int64_t release_outputs(Recovery& recovery) {
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   const double before = recovery.decibels();
-  Undo forget([&] { recovery.forget_simulation(); });
+  const Undo forget([&] { recovery.forget_simulation(); });
   for (const Node* node : behind) recovery.simulation().bypass(*node);
-  if (!(recovery.decibels(before) > before)) return 0;
-  recovery.set_rounding_to_few(true);
-  recovery.decibels();  // not run again unless weights have few integers
+  if (!(recovery.decibels() > before)) return 0;
   erase_observers(impl, behind, kLeftInFloat);
-  forget.keep();
-  recovery.forget_simulation(true);
   return static_cast<int64_t>(behind.size());
 }
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "kernel/difference.h"
+#include "op/facts.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"
 #include "quant/prepared_impl.h"
@@ -17,14 +17,36 @@ namespace qdq {
 
 namespace {
 
+// What the clamps that alone read a value let through of it.
+FloatRange let_through(const Node& observer) {
+  FloatRange out{kInf, -kInf};
+  for (const Node* user : observer.users()) {
+    const auto function = activation_function(*user);
+    if (!function || user->arg(0).node() != &observer) return {-kInf, kInf};
+    if (function->kind == kernel::Activation::Kind::kClamp) {
+      out = {std::min(out.min, static_cast<float>(function->low)),
+             std::max(out.max, static_cast<float>(function->high))};
+    } else {
+      return {-kInf, kInf};
+    }
+  }
+  return out.min <= out.max ? out : FloatRange{-kInf, kInf};
+}
+
+Tensor clamped(const Tensor& x, const FloatRange& bounds) {
+  if (bounds.min == -kInf && bounds.max == kInf) return x;
+  const Tensor out = x.to(DType::kF32).clone();
+  for (float& value : out.span<float>()) value = std::clamp(value, bounds.min, bounds.max);
+  return out;
+}
+
 // The ranges that an observer can be given, the one that it has first.
 struct RangeChoice {
-  size_t observer;
-  const RangeHistogram* histogram;
-  std::vector<FloatRange> ranges{};
-  std::vector<double> errors{};   // of what reads it, by range: noise over signal
-  std::vector<size_t> open{};     // the ranges that may serve it best
-  std::vector<size_t> by_rule{};  // among the ranges, for those of which several rules give the same
+  size_t observer = 0;
+  RangeHistogram histogram;
+  std::vector<FloatRange> ranges;
+  std::vector<double> errors;   // of what reads it, by range: noise over signal
+  std::vector<size_t> by_rule;  // among the ranges, for those of which several rules give the same
 };
 
 // Shares of the values that ranges keep, as rules behind what was observed, the whole range and the least error.
@@ -38,7 +60,7 @@ FloatRange range_in_force(const Observer& observer) {
 }
 
 void find_ranges(RangeChoice& choice, const Observer& observer) {
-  const RangeHistogram& histogram = *choice.histogram;
+  const RangeHistogram& histogram = choice.histogram;
   const FloatRange all{std::min(0.0f, histogram.range().min), std::max(0.0f, histogram.range().max)};
   const bool symmetric = is_symmetric(observer.args().qscheme);
   const auto within = [&](const FloatRange& range) {
@@ -58,8 +80,6 @@ void find_ranges(RangeChoice& choice, const Observer& observer) {
     if (known == choice.ranges.end()) choice.ranges.push_back(range);
   }
   choice.errors.assign(choice.ranges.size(), 0);
-  choice.open.resize(choice.ranges.size());
-  std::iota(choice.open.begin(), choice.open.end(), size_t{0});
 }
 
 Tensor rounded_within(const Tensor& x, const Observer& observer, const FloatRange& range) {
@@ -82,7 +102,7 @@ void add_errors(Interpreter::Walk& walk, const Simulation& simulation, const Pre
     const Value exact = walk.result_with({});
     const Tensor* y = exact.get_if<Tensor>();
     if (y == nullptr || y->dtype() != DType::kF32) continue;
-    for (const size_t i : choice->open) {
+    for (size_t i = 0; i < choice->ranges.size(); ++i) {
       const Tensor rounded = rounded_within(*x, *impl.groups[*observer].observer, choice->ranges[i]);
       const Tensor found = walk.result_with({{input, rounded}}).get_if<Tensor>()->contiguous();
       const kernel::Difference difference =
@@ -96,24 +116,29 @@ void add_errors(Interpreter::Walk& walk, const Simulation& simulation, const Pre
 std::vector<RangeChoice> observed_choices(Recovery& recovery) {
   const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::vector<RangeChoice> choices;
-  for (const auto& [observer, histogram] : recovery.looks().histograms) {
-    if (histogram.total() == 0) continue;
-    choices.push_back({observer, &histogram});
-    find_ranges(choices.back(), *impl.groups[observer].observer);
+  std::vector<std::optional<size_t>> choice_of(impl.groups.size());
+  for (size_t i = 0; i < impl.groups.size(); ++i) {
+    const Observer* observer = impl.groups[i].observer.get();
+    if (!impl.takes_range(i) || is_per_channel(observer->args().qscheme) || impl.of_constants.count(observer) != 0)
+      continue;
+    choice_of[i] = choices.size();
+    choices.emplace_back().observer = i;
   }
-  return choices;
-}
-
-// What is far from the best on the first samples need not be tried on more: `left` times as many as were tried.
-void leave_out_worse(RangeChoice& choice, double left) {
-  constexpr double kFar = 1.5;
-  double least = kInf;
-  for (const size_t i : choice.open) least = std::min(least, choice.errors[i]);
-  std::erase_if(choice.open, [&](size_t i) {
-    const bool is_far = choice.errors[i] > kFar * least;
-    if (is_far) choice.errors[i] *= 1 + left;
-    return is_far;
+  Interpreter floats(impl.program, impl.backends);
+  floats.set_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
+    const Tensor* x = args[0].get_if<Tensor>();
+    if (const auto choice = choice_of[impl.group_of_module(node).value()]; choice && x)
+      choices[*choice].histogram.add(clamped(*x, let_through(node)));
+    return args[0];
   });
+  const double count = static_cast<double>(recovery.batches().size());
+  for (size_t i = 0; i < recovery.batches().size(); ++i) {
+    recovery.tell("ranges", 0.2 * static_cast<double>(i) / count);
+    floats.run(recovery.batches()[i]);
+  }
+  std::erase_if(choices, [](const RangeChoice& choice) { return choice.histogram.total() == 0; });
+  for (RangeChoice& choice : choices) find_ranges(choice, *impl.groups[choice.observer].observer);
+  return choices;
 }
 
 // Asks the operators behind every observer which of its ranges serves them best: on exact inputs, with rounded weights.
@@ -126,16 +151,13 @@ void measure_locally(Recovery& recovery, std::vector<RangeChoice>& choices) {
     if (impl.of_constants.count(impl.groups[i].observer.get()) == 0) exact.set_rounding(i, false);
   constexpr int64_t kSamples = 16;
   recovery.tell("ranges", 0.2);
-  const std::vector<Batch> batches = recovery.some_samples(kSamples);
-  for (size_t i = 0; i < batches.size(); ++i) {
-    Interpreter::Walk walk = exact.walk(batches[i]);
+  for (const Batch* batch : recovery.some_batches(kSamples)) {
+    Interpreter::Walk walk = exact.walk(*batch);
     while (walk.next() != nullptr) {
       recovery.tell_again();
       add_errors(walk, exact, impl, by_observer);
       walk.advance();
     }
-    const double left = static_cast<double>(batches.size() - i - 1) / static_cast<double>(i + 1);
-    for (RangeChoice& choice : choices) leave_out_worse(choice, left);
   }
 }
 
@@ -151,47 +173,13 @@ void apply_choice(Prepared& prepared, const std::vector<RangeChoice>& choices, c
   for (size_t i = 0; i < choices.size(); ++i) set_choice(prepared, choices[i], chosen[i]);
 }
 
-// Finds the program with the least error of the outputs on some batches.
-class Contest {
- public:
-  Contest(Recovery& recovery, int64_t samples) : recovery_(recovery), batches_(recovery.some_batches(samples)) {
-    for (const Batch* batch : batches_) signal_.merge(recovery.signal_of(*batch));
-  }
-
-  const std::vector<const Batch*>& batches() const { return batches_; }
-
-  // Whether the outputs that `run` gives for a batch, by its index, are nearer to the float ones than those of all
-  // programs before. Ends as soon as their noise is as large as the best program's for all batches, or larger than the
-  // best program's for the first half of the batches.
-  bool is_won(const std::function<std::vector<Tensor>(size_t batch)>& run) {
-    OutputError error = signal_;
-    double of_half = 0;
-    for (size_t i = 0; i < batches_.size(); ++i) {
-      recovery_.tell_again();
-      error.merge(OutputError::noise_of(recovery_.outputs_of(*batches_[i]), run(i)));
-      const double decibels = error.decibels();
-      if (decibels <= most_) return false;
-      if (2 * i < batches_.size()) of_half = decibels;
-      else if (of_half < most_of_half_) return false;
-    }
-    most_ = error.decibels();
-    most_of_half_ = of_half;
-    return true;
-  }
-
- private:
-  Recovery& recovery_;
-  std::vector<const Batch*> batches_;
-  OutputError signal_;
-  double most_ = -kInf, most_of_half_ = -kInf;  // with the noise of all batches, and of the first half of them
-};
-
-// Runs that stop together before an observer, so that several of its ranges can be tried from there.
+// Runs on some samples that stop together before an observer, so that several of its ranges can be tried from there.
 class SharedRuns {
  public:
-  SharedRuns(Simulation& simulation, const std::vector<const Batch*>& batches) : simulation_(simulation) {
+  SharedRuns(Recovery& recovery, int64_t samples)
+      : recovery_(recovery), simulation_(recovery.simulation()), batches_(recovery.some_batches(samples)) {
     simulation_.refresh();
-    for (const Batch* batch : batches) walks_.push_back(simulation_.walk(*batch));
+    for (const Batch* batch : batches_) walks_.push_back(simulation_.walk(*batch));
   }
 
   // Goes on to the next observer that is wanted, which is not run yet; nothing if there is none. What runs on the way
@@ -205,12 +193,17 @@ class SharedRuns {
     return std::nullopt;
   }
 
-  // The outputs of one of them with the ranges of now from here on.
-  std::vector<Tensor> outputs(size_t run) {
+  // OutputError of the program with the ranges of now from here on.
+  double decibels() {
     simulation_.refresh();
-    Interpreter::Walk rest = walks_[run].clone();
-    while (rest.next() != nullptr) rest.advance();
-    return rest.outputs();
+    OutputError error;
+    for (size_t i = 0; i < walks_.size(); ++i) {
+      recovery_.tell_again();
+      Interpreter::Walk rest = walks_[i].clone();
+      while (rest.next() != nullptr) rest.advance();
+      error.add(recovery_.outputs()[static_cast<size_t>(batches_[i] - recovery_.batches().data())], rest.outputs());
+    }
+    return error.decibels();
   }
 
  private:
@@ -218,7 +211,9 @@ class SharedRuns {
     for (Interpreter::Walk& walk : walks_) walk.advance();
   }
 
+  Recovery& recovery_;
   Simulation& simulation_;
+  std::vector<const Batch*> batches_;
   std::vector<Interpreter::Walk> walks_;
 };
 
@@ -244,20 +239,23 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
   constexpr int64_t kSamples = 32;
   constexpr uint64_t kBytes = uint64_t{1} << 30;  // of what is kept of runs that share their beginning
   const int64_t samples = std::clamp<int64_t>(recovery.samples_within(kBytes), 1, kSamples);
-  Contest contest(recovery, samples);
-  Simulation& simulation = recovery.simulation();
-  Chosen best;
-  const auto consider = [&](const Chosen& chosen, double done) {
+  const auto measured = [&](const Chosen& chosen, double done) {
     recovery.tell("ranges", done);
     apply_choice(recovery.prepared(), choices, chosen);
-    simulation.refresh();
-    if (contest.is_won([&](size_t batch) { return simulation.run(*contest.batches()[batch]); })) best = chosen;
+    return recovery.decibels(samples);
   };
-  consider(Chosen(choices.size(), 0), 0.4);  // what the observers found, as far as it is read
+  Chosen best(choices.size(), 0);  // what the observers found, as far as it is read
+  double most = measured(best, 0.4);
+  const auto consider = [&](const Chosen& chosen, double done) {
+    const double found = measured(chosen, done);
+    if (found <= most) return;
+    most = found;
+    best = chosen;
+  };
   Chosen local;
   for (const RangeChoice& choice : choices)
-    local.push_back(*std::min_element(choice.open.begin(), choice.open.end(),
-                                      [&](size_t a, size_t b) { return choice.errors[a] < choice.errors[b]; }));
+    local.push_back(
+        static_cast<size_t>(std::min_element(choice.errors.begin(), choice.errors.end()) - choice.errors.begin()));
   consider(local, 0.45);
   for (size_t rule = 1; rule < kRules; ++rule) {
     Chosen same;
@@ -271,16 +269,24 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
   std::map<size_t, size_t> open;  // observers that are disputed, and which choice is theirs
   for (const size_t i : disputed) open[choices[i].observer] = i;
   apply_choice(recovery.prepared(), choices, best);
-  SharedRuns runs(simulation, contest.batches());
+  SharedRuns runs(recovery, samples);
   for (double done = 0; !open.empty(); ++done) {
     const auto next = runs.advance_to([&](size_t observer) { return open.count(observer) != 0; });
     if (!next) break;
     const size_t i = open.at(*next);
     open.erase(*next);
     recovery.tell("ranges", 0.6 + 0.3 * done / static_cast<double>(disputed.size()));
-    set_choice(recovery.prepared(), choices[i], local[i]);
-    if (contest.is_won([&](size_t run) { return runs.outputs(run); })) best[i] = local[i];
-    else set_choice(recovery.prepared(), choices[i], best[i]);
+    const auto set = [&](size_t range) {
+      set_choice(recovery.prepared(), choices[i], range);
+      return runs.decibels();
+    };
+    const double found = set(local[i]);
+    if (found > most) {
+      most = found;
+      best[i] = local[i];
+    } else {
+      set_choice(recovery.prepared(), choices[i], best[i]);
+    }
   }
   return best;
 }
@@ -303,7 +309,7 @@ int64_t choose_ranges(Recovery& recovery) {
   });
   const double before = recovery.decibels();
   apply_choice(prepared, choices, best_choice(recovery, choices));
-  if (!(recovery.decibels(before) > before)) return 0;
+  if (!(recovery.decibels() > before)) return 0;
   undo.keep();
   return static_cast<int64_t>(choices.size());
 }

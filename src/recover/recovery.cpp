@@ -20,28 +20,16 @@ int64_t samples_of(const Batch& batch) { return batch.empty() || batch[0].dim() 
 // In how many parts few samples are: each is kept back once.
 constexpr size_t kParts = 3;
 
-// Whether the program leaves it open how many samples a batch has.
-bool takes_any_batch(const Program& program, const Batch& batch) {
-  const std::vector<Node*> placeholders = program.graph->placeholders();
-  std::optional<SymInt> open;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    const TensorMeta* meta = placeholders[i]->meta.val.tensor();
-    if (meta == nullptr || meta->sizes.empty() || meta->sizes[0].is_constant()) return false;
-    if (open && !(meta->sizes[0] == *open)) return false;
-    open = meta->sizes[0];
-  }
-  return true;
-}
-
-Batch samples_from(const Batch& batch, int64_t begin, int64_t end) {
-  Batch out;
-  for (const Tensor& input : batch) out.push_back(input.slice(0, begin, end).contiguous());
-  return out;
-}
-
 // The same samples in at least so many batches, if the program leaves it open how many a batch has.
 std::vector<Batch> in_smaller_batches(const Program& program, const std::vector<Batch>& batches, size_t wanted) {
-  if (!takes_any_batch(program, batches[0])) return batches;
+  const std::vector<Node*> placeholders = program.graph->placeholders();
+  std::optional<SymInt> open;
+  for (size_t i = 0; i < batches[0].size(); ++i) {
+    const TensorMeta* meta = placeholders[i]->meta.val.tensor();
+    if (meta == nullptr || meta->sizes.empty() || meta->sizes[0].is_constant()) return batches;
+    if (open && !(meta->sizes[0] == *open)) return batches;
+    open = meta->sizes[0];
+  }
   const auto pieces = static_cast<int64_t>((wanted + batches.size() - 1) / batches.size());
   std::vector<Batch> out;
   for (const Batch& batch : batches) {
@@ -49,7 +37,8 @@ std::vector<Batch> in_smaller_batches(const Program& program, const std::vector<
     const int64_t samples = samples_of(batch), some = std::max<int64_t>(2, (samples + pieces - 1) / pieces);
     for (int64_t at = 0; at < samples;) {
       const int64_t end = samples - at - some < 2 ? samples : at + some;
-      out.push_back(samples_from(batch, at, end));
+      Batch& piece = out.emplace_back();
+      for (const Tensor& input : batch) piece.push_back(input.slice(0, at, end).contiguous());
       at = end;
     }
   }
@@ -69,60 +58,31 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
             "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "
             "equalizes channels itself); leave the equalization config out");
-  noises_.resize(batches_.size());
-  const auto take = [&](std::vector<Tensor> outputs) {
-    signals_.push_back(OutputError::signal_of(outputs));
-    outputs_.push_back(std::move(outputs));
-  };
-  if (impl.float_constants.empty()) {
-    looks_ = FloatLooks::of(prepared, batches_, [&] { tell_again(); }, take);
-    return;
-  }
   const FloatProgram floats(prepared);
   Interpreter interpreter = floats.interpreter();
   for (const Batch& batch : batches_) {
     tell_again();
-    take(interpreter.run(batch));
+    outputs_.push_back(interpreter.run(batch));
   }
 }
 
-const FloatLooks& Recovery::looks() {
-  if (!looks_) looks_ = FloatLooks::of(prepared_, batches_, [&] { tell_again(); });
-  return *looks_;
-}
+double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max()); }
 
-double Recovery::decibels(double least) { return decibels_of(std::numeric_limits<int64_t>::max(), least); }
-
-double Recovery::decibels_of(int64_t samples, double least) {
+double Recovery::decibels(int64_t samples) {
   Simulation& simulation = this->simulation();
   simulation.refresh();
-  if (noises_of_ && *noises_of_ != simulation.version()) noises_.assign(batches_.size(), std::nullopt);
-  noises_of_ = simulation.version();
+  if (std::exchange(measured_version_, simulation.version()) != simulation.version()) measured_.clear();
   const std::vector<const Batch*> batches = some_batches(samples);
-  const auto known = [&] {
-    OutputError error;
-    for (const Batch* batch : batches) {
-      error.merge(signal_of(*batch));
-      if (const auto& noise = noises_[index_of(*batch)]) error.merge(*noise);
-    }
-    return error;
-  };
-  OutputError so_far = known();
-  for (const Batch* batch : batches) {
-    std::optional<OutputError>& noise = noises_[index_of(*batch)];
-    if (noise) continue;
-    if (const double at_most = so_far.decibels(); at_most <= least) return at_most;
-    tell_again();
-    noise = OutputError::noise_of(outputs_of(*batch), simulation.run(*batch));
-    so_far.merge(*noise);
-  }
-  return known().decibels();  // summed in the order of the batches
+  if (const auto known = measured_.find(batches.size()); known != measured_.end()) return known->second;
+  OutputError error;
+  add_errors(error, batches);
+  return measured_[batches.size()] = error.decibels();
 }
 
 void Recovery::add_errors(OutputError& error, const std::vector<const Batch*>& batches) {
   for (const Batch* batch : batches) {
     tell_again();
-    error.add(outputs_of(*batch), simulation().run(*batch));
+    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation().run(*batch));
   }
 }
 
@@ -147,12 +107,9 @@ bool Recovery::serves_others(int64_t (*remedy)(Recovery&)) {
   return after.decibels() >= before.decibels();
 }
 
-void Recovery::forget_simulation(bool computes_same) noexcept {
+void Recovery::forget_simulation() noexcept {
   simulation_.reset();
-  looks_.reset();
-  noises_of_.reset();
-  if (!computes_same)
-    for (std::optional<OutputError>& noise : noises_) noise.reset();
+  measured_.clear();
 }
 
 int64_t Recovery::samples_within(uint64_t bytes) const {
@@ -178,19 +135,9 @@ std::vector<const Batch*> Recovery::some_batches(int64_t samples) const {
   const int64_t all = num_samples();
   const auto count = static_cast<int64_t>(batches_.size());
   samples = std::min(samples, all);
-  const int64_t wanted = std::clamp<int64_t>((samples * count + all / 2) / std::max<int64_t>(all, 1), 1, count);
+  const int64_t wanted = std::clamp<int64_t>((samples * count + all - 1) / std::max<int64_t>(all, 1), 1, count);
   std::vector<const Batch*> out;
   for (int64_t i = 0; i < wanted; ++i) out.push_back(&batches_[static_cast<size_t>(i * count / wanted)]);
-  return out;
-}
-
-std::vector<Batch> Recovery::some_samples(int64_t samples) const {
-  const std::vector<const Batch*> batches = some_batches(samples);
-  const int64_t each = std::max<int64_t>(2, samples / std::ssize(batches));  // programs may want two samples or more
-  const bool cuts = takes_any_batch(prepared_.program(), *batches[0]);
-  std::vector<Batch> out;
-  for (const Batch* batch : batches)
-    out.push_back(cuts ? samples_from(*batch, 0, std::min(each, samples_of(*batch))) : *batch);
   return out;
 }
 
@@ -244,16 +191,18 @@ std::optional<RemedyResult> Recovery::next() {
                                   {"rounding", round_weights, true},
                                   {"bias correction", correct_biases, true}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
+  if (!decibels_) decibels_ = decibels();
   const Remedy& remedy = kRemedies[next_remedy_];
   tell(remedy.name, 0);
-  RemedyResult result{remedy.name, 0, decibels(), 0};
-  const std::vector<std::optional<OutputError>> noises = noises_;
-  if (!remedy.learns || serves_others(remedy.apply)) result.changes = remedy.apply(*this);
-  if (result.changes == 0) {  // the program is as it was, though its observers may have been exchanged for a while
-    noises_ = noises;
-    noises_of_.reset();
+  const bool may_help = !remedy.learns || serves_others(remedy.apply);
+  RemedyResult result{remedy.name, may_help ? remedy.apply(*this) : 0, *decibels_, *decibels_};
+  if (result.changes > 0) {
+    decibels_ = result.after = decibels();
+  } else {  // the program is as it was, though its observers may have been exchanged for a while
+    simulation().refresh();
+    measured_version_ = simulation().version();
+    measured_ = {{batches_.size(), *decibels_}};
   }
-  result.after = decibels();
   ++next_remedy_;
   return result;
 }

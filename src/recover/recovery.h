@@ -3,13 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "quant/pt2e.h"
-#include "recover/float_looks.h"
 #include "recover/output_error.h"
 #include "recover/simulation.h"
 
@@ -45,31 +45,20 @@ class Recovery {
   Prepared& prepared() { return prepared_; }
   const std::vector<Batch>& batches() const { return batches_; }
   const std::vector<std::vector<Tensor>>& outputs() const { return outputs_; }  // of the float program, by batch
-  const std::vector<Tensor>& outputs_of(const Batch& batch) const { return outputs_[index_of(batch)]; }
-  // What OutputError has of them.
-  const OutputError& signal_of(const Batch& batch) const { return signals_[index_of(batch)]; }
   int64_t num_samples() const;  // of all batches, along the first axis of the first input
   Simulation& simulation();
   // The float program; asked for before weights or biases change.
   const FloatProgram& floats();
-  // After a remedy has changed the nodes of the prepared program, `computes_same`: so that it computes what the
-  // simulation did.
-  void forget_simulation(bool computes_same = false) noexcept;
-  // What the values of the program are like in floats on all samples; they are run again only after forget_looks().
-  const FloatLooks& looks();
-  void forget_looks() noexcept { looks_.reset(); }
-  // Some of the batches, spread over all, with about `samples` samples.
+  // After a remedy has changed the nodes of the prepared program.
+  void forget_simulation() noexcept;
+  // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
   std::vector<const Batch*> some_batches(int64_t samples) const;
-  // The same with fewer samples of each, if the program leaves it open how many a batch has: enough for what is
-  // measured layer by layer.
-  std::vector<Batch> some_samples(int64_t samples) const;
   // About how many samples may be under way at once for their values to take so many bytes.
   int64_t samples_within(uint64_t bytes) const;
-  // OutputError of the program as it now is, on all batches, or on some_batches(samples). A batch that was run before
-  // is not run again as long as nothing changes. If the result does not exceed `least`, not all batches may be run; the
-  // number does not exceed it then, either.
-  double decibels(double least = -kInf);
-  double decibels_of(int64_t samples, double least = -kInf);
+  // OutputError of the program as it now is, on all batches, or on some_batches(samples). What was asked before and did
+  // not change is not measured again.
+  double decibels();
+  double decibels(int64_t samples);
   // Whether decibels() and simulation() round weights of few integers, as they do at first: what activations need shows
   // best beside float weights, which the remedy "rounding" comes near to.
   void set_rounding_to_few(bool rounds);
@@ -80,19 +69,17 @@ class Recovery {
   // Whether what a remedy learns from a part of few samples serves the others, too.
   bool serves_others(int64_t (*remedy)(Recovery&));
   void add_errors(OutputError& error, const std::vector<const Batch*>& batches);
-  size_t index_of(const Batch& batch) const { return static_cast<size_t>(&batch - batches_.data()); }
 
   Prepared& prepared_;
   std::vector<Batch> batches_;
   std::vector<std::vector<Tensor>> outputs_;  // of the float program
-  std::vector<OutputError> signals_;
-  std::optional<FloatLooks> looks_;
   std::unique_ptr<Simulation> simulation_;
   std::unique_ptr<FloatProgram> floats_;
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
-  std::vector<std::optional<OutputError>> noises_;  // of the batches that were run
-  std::optional<uint64_t> noises_of_;               // the version of the simulation; none: the one that comes
+  std::optional<double> decibels_;     // behind the last remedy
+  std::map<size_t, double> measured_;  // by number of batches, for this version of the simulation
+  uint64_t measured_version_ = 0;
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
@@ -152,8 +139,7 @@ int64_t release_sums(Recovery& recovery);
 // whole range, the range of least squared error, and ranges without 1e-5 to 2e-3 of the values (range_histogram.h),
 // each limited to what the clamp behind it lets through. The result of the operator behind the observer on 16 samples
 // ranks the candidates. The outputs for 32 samples decide between this choice and one rule for all; where they differ
-// most, they decide observer by observer, in the order of the graph. A candidate that is worse than the best one on the
-// first half of the samples is not run on the others. Uses fewer samples if more would need over 1 GB.
+// most, they decide observer by observer, in the order of the graph. Uses fewer samples if more would need over 1 GB.
 int64_t choose_ranges(Recovery& recovery);
 
 // Rounds weights of 5 bits or fewer for what layers make of them, not each to the nearest: layer after layer, each on

@@ -382,7 +382,7 @@ int64_t round_weights(Recovery& recovery) {
   pairs.clear();
   impl.interpreter.reset();
   recovery.forget_simulation();
-  if (!(recovery.decibels(before) > before)) return 0;
+  if (!(recovery.decibels() > before)) return 0;
   undo_all.keep();
   for (const auto& [name, value] : weights) impl.float_constants.try_emplace(name, value);
   for (const RoundedLayer& layer : layers)

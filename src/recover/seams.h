@@ -43,7 +43,6 @@ struct Seam {
   std::vector<float> low{}, high{};                    // of each channel, where clamps read it
   double plain = 0;                                    // error as it is, and for each alpha
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
-  std::vector<size_t> open{0, 1, 2, 3};  // the alphas that may serve
 };
 
 // In the order of the graph.

@@ -73,9 +73,9 @@ int64_t release_sums(Recovery& recovery) {
   const auto decibels_without = [&](size_t count) {
     const Undo forget([&] { recovery.forget_simulation(); });
     for (size_t i = 0; i < count; ++i) recovery.simulation().bypass(*nodes[i]);
-    return recovery.decibels_of(kSamples);
+    return recovery.decibels(kSamples);
   };
-  const double before = recovery.decibels_of(kSamples);
+  const double before = decibels_without(0);
   if (before > kNearEnough) return 0;
   const double most = decibels_without(nodes.size());
   if (!(most > before + kWorthFloats)) return 0;

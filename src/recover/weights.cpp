@@ -16,8 +16,7 @@ int64_t free_weight_scales(Recovery& recovery) {
     for (const auto& [i, observer] : original) impl.groups[i].observer = observer;
     impl.of_constants.swap(of_constants);
   });
-  constexpr int64_t kSamples = 32;
-  const double before = recovery.decibels(), of_some = recovery.decibels_of(kSamples);
+  const double before = recovery.decibels();
   for (size_t i = 0; i < impl.groups.size(); ++i) {
     const std::shared_ptr<Observer> observer = impl.groups[i].observer;
     if (!impl.takes_range(i) || impl.of_constants.count(observer.get()) == 0) continue;
@@ -27,8 +26,7 @@ int64_t free_weight_scales(Recovery& recovery) {
     original.emplace_back(i, observer);
     prepared.set_range(i, observer->min_val(), observer->max_val());
   }
-  if (original.empty() || !(recovery.decibels_of(kSamples, of_some) > of_some)) return 0;
-  if (!(recovery.decibels(before) > before)) return 0;
+  if (original.empty() || !(recovery.decibels() > before)) return 0;
   undo.keep();
   return static_cast<int64_t>(original.size());
 }
