@@ -111,6 +111,7 @@ TEST(ActivationContract, EveryBackendFusesThemBehindAnIntegerConvolution) {
     const Tensor wanted = lower(program, {{"reference"}, false}).run({{x}})[0].contiguous();
     for (const std::string_view backend : backend_names()) {
       if (backend == "reference") continue;  // it runs operators one by one
+      const bool falls_back = backend == "onednn" && int8_products_saturate();
       Session session = lower(program, {{std::string(backend)}});
       const Tensor found = session.run({{x}})[0].contiguous();
       for (int64_t i = 0; i < found.numel(); ++i)
@@ -118,7 +119,7 @@ TEST(ActivationContract, EveryBackendFusesThemBehindAnIntegerConvolution) {
             << sample.name() << ": the fused step on " << backend;
       for (const Session::Placement& placement : session.placements()) {
         if (placement.node != name) continue;
-        EXPECT_TRUE(!placement.step.empty() && placement.backend == backend)
+        EXPECT_TRUE(!placement.step.empty() && placement.backend == (falls_back ? "simd" : backend))
             << sample.name() << ": " << backend << " does not fuse it (" << placement.backend << ")";
       }
     }
