@@ -218,7 +218,7 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     [
       "a text as a model",
       ["inspect", "bad.json"],
-      /^qdq: bad.json: this is neither a .pt2 file, .* wanted what torch.export.save or torch.onnx.export writes\n$/,
+      /^qdq: bad.json: this is neither a .pt2 file, .* wanted a file of torch.export.save or torch.onnx.export\n$/,
     ],
     [
       "an output that is a folder",

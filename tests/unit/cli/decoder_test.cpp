@@ -254,7 +254,7 @@ TEST_F(DecoderCli, GenerateRefusesWhatItCannotDo) {
   EXPECT_THAT(refusal({"--generate", "40", "--prompt", "1"}), HasSubstr("the decoder's cache of 24 places"));
   EXPECT_THAT(refusal({"--prompt", "1"}), HasSubstr("--generate"));
   EXPECT_THAT(refusal({"--generate", "4", "--prompt", "1", "-o", "y.npz"}), HasSubstr("--generate"));
-  EXPECT_THAT(refusal({"-o", "y.npz"}), HasSubstr("give --inputs, or of a decoder --generate and --prompt"));
+  EXPECT_THAT(refusal({"-o", "y.npz"}), HasSubstr("give --inputs, or --generate and --prompt for a decoder"));
   host.add("words.txt", "Once upon a time");
   EXPECT_THAT(refusal({"--generate", "4", "--prompt", "words.txt"}), HasSubstr("something else than token ids"));
 }
