@@ -83,23 +83,32 @@ TEST(MatchedInt8, TakesEveryWeightOnceInPairsThatDoNotSaturate) {
   }
 }
 
+// Checks the shifts of a run, and returns how many sums of two steps have one.
+int check_shifts(const std::vector<int8_t>& weights, int64_t length) {
+  MatchedWeights matched;
+  std::vector<int32_t> start(kDotPanel, 1000), wanted = start;
+  append_matched_run(weights.data(), length, matched, start.data());
+  for (int32_t s = matched.first[1]; s < matched.first[2]; s += 3) {
+    for (int64_t four = 0; four < kDotPanel * 2; ++four) {
+      const auto [above, below] = above_and_below(matched, s, four);
+      const int shift = shift_of(matched, s + 2, four);
+      EXPECT_LE(255 * above + shift, 32767);
+      EXPECT_GE(255 * below + shift, -32768);
+      wanted[static_cast<size_t>(four / 2)] -= shift;
+    }
+  }
+  EXPECT_EQ(start, wanted);
+  return (matched.first[2] - matched.first[1]) / 3;
+}
+
 TEST(MatchedInt8, ShiftsSumsOfTwoStepsInto16Bits) {
   for (int64_t length : {8, 16, 147, 512}) {
-    const std::vector<int8_t> weights = run_of(length, 4, static_cast<uint64_t>(length));
-    MatchedWeights matched;
-    std::vector<int32_t> start(kDotPanel, 1000), wanted = start;
-    append_matched_run(weights.data(), length, matched, start.data());
-    EXPECT_GT(matched.first[2], matched.first[1]) << length;
-    for (int32_t s = matched.first[1]; s < matched.first[2]; s += 3) {
-      for (int64_t four = 0; four < kDotPanel * 2; ++four) {
-        const auto [above, below] = above_and_below(matched, s, four);
-        const int shift = shift_of(matched, s + 2, four);
-        EXPECT_LE(255 * above + shift, 32767);
-        EXPECT_GE(255 * below + shift, -32768);
-        wanted[static_cast<size_t>(four / 2)] -= shift;
-      }
-    }
-    EXPECT_EQ(start, wanted);
+    check_shifts(run_of(length, 4, static_cast<uint64_t>(length)), length);
+    // Four of these are above 128 and below 254, so that no two steps can do without a shift.
+    std::vector<int8_t> weights(static_cast<size_t>(length * kDotPanel));
+    Random random(3);
+    for (int8_t& w : weights) w = static_cast<int8_t>(40 + (random.next() >> 20) % 24);
+    EXPECT_EQ(check_shifts(weights, length), (length + 3) / 4 / 2) << length;
   }
 }
 
