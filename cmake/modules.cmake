@@ -19,7 +19,7 @@ set(quantize bindings/quantize.cpp bindings/javascript_quantizer.cpp bindings/tr
   bindings/state.cpp)
 list(TRANSFORM quantize PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
 if(QDQ_UNITY)
-  qdq_join(quantize bindings ${quantize})
+  qdq_join(quantize bindings 16 ${quantize})
 endif()
 qdq_bindings(qdq_quantize_bindings "${library}" ${quantize})
 qdq_bindings(qdq_run_threads_bindings "${run_library}" bindings/run.cpp)

@@ -12,7 +12,7 @@
 
 #ifdef __linux__
 
-namespace qdq {
+namespace qdq::disk_blocks_test {
 namespace {
 
 constexpr size_t kMegabyte = size_t{1} << 20;
@@ -79,6 +79,6 @@ TEST(DiskBlocks, AFolderThatCannotHoldThemIsNamedWithTheRemedy) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::disk_blocks_test
 
 #endif

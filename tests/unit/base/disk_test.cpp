@@ -20,7 +20,7 @@
 #include "base/files.h"
 #include "unit/base/limited_memory.h"
 
-namespace qdq {
+namespace qdq::disk_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -288,4 +288,4 @@ TEST_F(DiskTest, ReadsBesideAFileOnlyWhatLiesInItsFolder) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::disk_test

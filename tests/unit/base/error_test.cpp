@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace qdq {
+namespace qdq::error_test {
 namespace {
 
 TEST(Concat, PutsTextsAndNumbersTogether) {
@@ -31,4 +31,4 @@ TEST(Check, ThrowsItsCodeAndItsSentence) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::error_test

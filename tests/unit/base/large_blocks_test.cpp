@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace qdq {
+namespace qdq::large_blocks_test {
 namespace {
 
 constexpr size_t kMebibyte = size_t{1} << 20;
@@ -111,4 +111,4 @@ TEST_F(LargeBlocks, ComeAndGoInSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::large_blocks_test

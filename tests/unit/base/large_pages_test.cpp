@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace qdq {
+namespace qdq::large_pages_test {
 namespace {
 
 // Whatever the system makes of it, memory keeps what it holds and can be written, at any address and for any length.
@@ -24,4 +24,4 @@ TEST(LargePages, MemoryStaysAsItIs) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::large_pages_test

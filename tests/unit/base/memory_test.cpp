@@ -10,7 +10,7 @@
 #include "base/process_memory.h"
 #include "unit/base/limited_memory.h"
 
-namespace qdq {
+namespace qdq::memory_test {
 namespace {
 
 constexpr bool kShortAddresses = sizeof(void*) == 4;
@@ -109,4 +109,4 @@ TEST(WholeProcess, WhatIsNoTensorCountsToo) {
 #endif
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::memory_test

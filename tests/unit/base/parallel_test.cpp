@@ -12,7 +12,7 @@
 #include "base/background.h"
 #include "base/error.h"
 
-namespace qdq {
+namespace qdq::parallel_test {
 namespace {
 
 // One thread again when a test is over.
@@ -164,4 +164,4 @@ TEST(SetNumThreads, RefusesFewerThanOne) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::parallel_test

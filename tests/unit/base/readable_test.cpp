@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qdq {
+namespace qdq::readable_test {
 namespace {
 
 TEST(Readable, KeepsTextsOfAllLanguages) {
@@ -45,4 +45,4 @@ TEST(Readable, NamesStayOnOneLineAndRowsStayRows) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::readable_test

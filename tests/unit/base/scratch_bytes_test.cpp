@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace qdq {
+namespace qdq::scratch_bytes_test {
 namespace {
 
 std::string text_of(size_t count) {
@@ -52,4 +52,4 @@ TEST(ScratchBytes, StayInMemoryWhereNoFileCanBeMade) {
 #endif
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::scratch_bytes_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qdq {
+namespace qdq::shell_word_test {
 namespace {
 
 TEST(ShellWord, QuotesWhatAShellTreatsSpecially) {
@@ -15,4 +15,4 @@ TEST(ShellWord, QuotesWhatAShellTreatsSpecially) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::shell_word_test

@@ -11,7 +11,7 @@
 #include "unit/cli/memory_host.h"
 #include "unit/io/edited_pt2.h"
 
-namespace qdq {
+namespace qdq::bad_input_test {
 namespace {
 
 using format::Bytes;
@@ -160,4 +160,4 @@ TEST_F(BadInput, CalibrationDataThatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::bad_input_test

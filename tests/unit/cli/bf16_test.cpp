@@ -14,7 +14,7 @@
 #include "lower/lower.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::bf16_test {
 namespace {
 
 using format::Json;
@@ -113,4 +113,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, Bf16, testing::Values("mobile", "transformer"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::bf16_test

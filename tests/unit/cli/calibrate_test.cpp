@@ -14,7 +14,7 @@
 #include "unit/cli/memory_host.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::calibrate_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -252,4 +252,4 @@ TEST_F(CalibrateTest, ArraysAreDividedToo) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::calibrate_test

@@ -11,7 +11,7 @@
 #include "lower/lower.h"
 #include "op/op.h"
 
-namespace qdq {
+namespace qdq::cli_test {
 namespace {
 
 TEST_F(CliTest, QuantizeTellsWhichLayersAreNoFaster) {
@@ -537,4 +537,4 @@ TEST_F(CliTest, EndsWithTwoOnWrongUsage) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::cli_test

@@ -17,7 +17,7 @@
 #include "source_dir.h"
 #include "unit/cli/cli_fixture.h"
 
-namespace qdq {
+namespace qdq::decoder_test {
 namespace {
 
 using testing::ContainsRegex;
@@ -260,4 +260,4 @@ TEST_F(DecoderCli, GenerateRefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::decoder_test

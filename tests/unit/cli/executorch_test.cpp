@@ -26,7 +26,7 @@
 #include "source_dir.h"
 #include "unit/cli/onnx_node.h"
 
-namespace qdq {
+namespace qdq::executorch_test {
 namespace {
 
 using Path = std::filesystem::path;
@@ -300,4 +300,4 @@ TEST(Executorch, TakesAllThatIsQuantizedOfOtherModels) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::executorch_test

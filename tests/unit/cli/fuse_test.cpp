@@ -10,7 +10,7 @@
 #include "source_dir.h"
 #include "unit/cli/cli_fixture.h"
 
-namespace qdq {
+namespace qdq::fuse_test {
 namespace {
 
 TEST_F(CliTest, FuseFoldsBatchNormsAndChangesNothingElse) {
@@ -35,4 +35,4 @@ TEST_F(CliTest, FuseFoldsBatchNormsAndChangesNothingElse) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::fuse_test

@@ -14,7 +14,7 @@
 
 #ifdef __linux__
 
-namespace qdq {
+namespace qdq::large_model_test {
 namespace {
 
 constexpr int64_t kWidth = 1024, kLayers = 8;
@@ -106,6 +106,6 @@ INSTANTIATE_TEST_SUITE_P(Both, LargeModel, testing::Bool(),
                          [](const auto& info) { return info.param ? "Dynamic" : "Static"; });
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::large_model_test
 
 #endif

@@ -17,7 +17,7 @@
 #include "quant/pt2e.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::models_test {
 namespace {
 
 using format::Json;
@@ -134,4 +134,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, Models,
                          name_of);
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::models_test

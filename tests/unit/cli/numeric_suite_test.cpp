@@ -15,7 +15,7 @@
 #include "report/layer_comparison.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::numeric_suite_test {
 namespace {
 
 using format::Json;
@@ -114,4 +114,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, NumericSuite, testing::Values("dense", "images"
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::numeric_suite_test

@@ -12,7 +12,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe.h"
 
-namespace qdq {
+namespace qdq::onnx_integers_test {
 namespace {
 
 using format::OnnxFile;
@@ -328,4 +328,4 @@ TEST(OnnxIntegers, BlocksOfMoreBitsAreDequantized) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_integers_test

@@ -15,7 +15,7 @@
 #include "unit/cli/memory_host.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::onnx_save_test {
 namespace {
 
 using format::OnnxAttribute;
@@ -609,4 +609,4 @@ TEST(OnnxFixed, OnTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_save_test

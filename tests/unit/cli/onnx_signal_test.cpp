@@ -5,7 +5,7 @@
 #include "io/onnx.h"
 #include "unit/cli/onnx_node.h"
 
-namespace qdq {
+namespace qdq::onnx_signal_test {
 namespace {
 
 // x [1, 3, 2], the pairs of a one-sided transform, along the axis 1.
@@ -47,4 +47,4 @@ TEST(OnnxSignals, AOneSidedInverseGivesARealSignal) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_signal_test

@@ -7,7 +7,7 @@
 #include "unit/cli/cli_fixture.h"
 #include "unit/cli/onnx_node.h"
 
-namespace qdq {
+namespace qdq::onnx_sizes_test {
 namespace {
 
 // The rows f [6, 2] for which x [6] is above 0, but for the first, and 2 at most, as a detector takes its best boxes:
@@ -237,4 +237,4 @@ TEST_F(CliTest, AModelWhoseOutputsVaryInNumberIsQuantized) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_sizes_test

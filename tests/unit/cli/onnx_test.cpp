@@ -25,7 +25,7 @@
 #include "unit/cli/memory_host.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::onnx_test {
 namespace {
 
 struct Case {
@@ -591,4 +591,4 @@ TEST(OnnxGolden, BytesTellTheKind) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_test

@@ -7,7 +7,7 @@
 #include "io/onnx.h"
 #include "unit/cli/cli_fixture.h"
 
-namespace qdq {
+namespace qdq::onnx_training_test {
 namespace {
 
 format::OnnxAttribute attribute(const char* name, int64_t value) {
@@ -91,4 +91,4 @@ TEST(OnnxTraining, WhatABatchNormKeepsIsNobodyElses) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_training_test

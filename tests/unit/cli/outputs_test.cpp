@@ -1,7 +1,7 @@
 // What verbs write: under names that say what it is, and at no cost of what they read.
 #include "unit/cli/cli_fixture.h"
 
-namespace qdq {
+namespace qdq::outputs_test {
 namespace {
 
 using Args = std::vector<std::string>;
@@ -57,4 +57,4 @@ TEST_F(CliTest, AnOptionWithoutAValueIsNoOption) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::outputs_test

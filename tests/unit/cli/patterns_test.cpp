@@ -14,7 +14,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::patterns_test {
 namespace {
 
 using Json = nlohmann::json;  // objects are equal in any order of their fields
@@ -127,4 +127,4 @@ TEST(PatternGolden, ProvenanceIsKeptAsInPyTorch) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::patterns_test

@@ -17,7 +17,7 @@
 #include "unit/cli/memory_host.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::profiles_test {
 namespace {
 
 using format::OnnxAttribute;
@@ -420,4 +420,4 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithAFolder) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::profiles_test

@@ -23,7 +23,7 @@
 #include "source_dir.h"
 #include "tensor/complex.h"
 
-namespace qdq {
+namespace qdq::programs_test {
 namespace {
 
 struct Run {
@@ -269,4 +269,4 @@ TEST(ProgramsGolden, ComplexNumbersAreWrittenToOnnxAsPairs) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::programs_test

@@ -7,7 +7,7 @@
 #include "format/npz.h"
 #include "io/pt2.h"
 
-namespace qdq {
+namespace qdq::recover_test {
 namespace {
 
 TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
@@ -187,4 +187,4 @@ TEST_F(CliTest, TellsHowSensitiveTheOperatorsAre) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::recover_test

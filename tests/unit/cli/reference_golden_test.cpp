@@ -16,7 +16,7 @@
 #include "io/pt2.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::reference_golden_test {
 namespace {
 
 double largest_difference(const Program& a, const Program& b, const std::vector<Tensor>& inputs) {
@@ -140,4 +140,4 @@ TEST(ReferenceGolden, FindsConvolutionsByTheirExportedNames) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::reference_golden_test

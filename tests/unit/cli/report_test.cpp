@@ -7,7 +7,7 @@
 #include "format/npz.h"
 #include "io/pt2.h"
 
-namespace qdq {
+namespace qdq::report_test {
 namespace {
 
 TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
@@ -87,4 +87,4 @@ TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::report_test

@@ -18,7 +18,7 @@
 #include "hwy/targets.h"
 #endif
 
-namespace qdq {
+namespace qdq::same_bytes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ TEST_F(SameBytes, WithAnyNumberOfThreadsOnEveryInstructionSet) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::same_bytes_test

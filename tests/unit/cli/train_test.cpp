@@ -9,7 +9,7 @@
 #include "unit/cli/memory_host.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::train_test {
 namespace {
 
 // x[4, 2, 6, 6] -> conv -> batch norm -> relu -> mean -> linear -> [4, 3]
@@ -243,4 +243,4 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::train_test

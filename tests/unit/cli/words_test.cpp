@@ -6,7 +6,7 @@
 #include "report/evaluation.h"
 #include "unit/cli/cli_fixture.h"
 
-namespace qdq {
+namespace qdq::words_test {
 namespace {
 
 using format::Json;
@@ -480,4 +480,4 @@ TEST_F(CliTest, EqualizeIsOneWord) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::words_test

@@ -8,7 +8,7 @@
 
 #include "format/json.h"
 
-namespace qdq {
+namespace qdq::augment_test {
 namespace {
 
 constexpr int64_t kSamples = 200;
@@ -180,4 +180,4 @@ TEST(Augment, SaysWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::augment_test

@@ -11,7 +11,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/memory_files.h"
 
-namespace qdq {
+namespace qdq::data_test {
 namespace {
 
 using testing::Test;
@@ -552,4 +552,4 @@ TEST_F(DataTest, FoldersNamedByNumbersAreThoseClasses) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::data_test

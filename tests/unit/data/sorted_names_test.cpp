@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace qdq {
+namespace qdq::sorted_names_test {
 namespace {
 
 std::vector<std::string> all_of(const SortedNames& names) {
@@ -58,4 +58,4 @@ TEST(SortedNames, TakeTenBytesForAFileOfImageNet) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::sorted_names_test

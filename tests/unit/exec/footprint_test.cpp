@@ -6,7 +6,7 @@
 #include "exec/interpreter.h"
 #include "unit/base/limited_memory.h"
 
-namespace qdq {
+namespace qdq::footprint_test {
 namespace {
 
 // y = relu(outer(x, x)) and its sum, for a vector of n numbers.
@@ -85,4 +85,4 @@ TEST(Footprint, ARunThatCannotFitIsRefusedBeforeItBegins) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::footprint_test

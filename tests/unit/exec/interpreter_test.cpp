@@ -6,7 +6,7 @@
 #include "base/parallel.h"
 #include "unit/exec/small_net.h"
 
-namespace qdq {
+namespace qdq::interpreter_test {
 namespace {
 
 using testing::HasSubstr;
@@ -317,4 +317,4 @@ TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::interpreter_test

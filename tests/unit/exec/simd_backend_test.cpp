@@ -13,7 +13,7 @@
 #include "base/parallel.h"
 #include "unit/exec/small_net.h"
 
-namespace qdq {
+namespace qdq::simd_backend_test {
 namespace {
 
 using testing::HasSubstr;
@@ -556,4 +556,4 @@ TEST(SimdBackend, QuantizesChannelsAsTheReferenceDoes) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::simd_backend_test

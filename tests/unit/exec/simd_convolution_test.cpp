@@ -7,9 +7,10 @@
 #include "base/parallel.h"
 #include "exec/interpreter.h"
 #include "op/op.h"
+#include "unit/exec/small_net.h"
 #include "unit/fuzz_random.h"
 
-namespace qdq {
+namespace qdq::simd_convolution_test {
 namespace {
 
 using List = Argument::List;
@@ -18,11 +19,6 @@ Tensor floats(const Shape& sizes, Random& random) {
   const Tensor out = Tensor::empty(sizes, DType::kF32);
   for (float& element : out.span<float>()) element = static_cast<float>(random.below(2001)) / 1000 - 1;
   return out;
-}
-
-Node* attribute(Program& program, const std::string& name, const Tensor& tensor) {
-  program.add_attribute({name, tensor, Attribute::Kind::kParameter});
-  return program.graph->get_attr(name);
 }
 
 struct Settings {
@@ -153,4 +149,4 @@ TEST(SimdConvolution, TransposedOnesAreAsTheReferenceGivesThem) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::simd_convolution_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qdq::format {
+namespace qdq::format::bytes_test {
 namespace {
 
 TEST(Base64, GoesBothWays) {
@@ -21,4 +21,4 @@ TEST(Base64, RefusesWhatItDoesNotWrite) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::bytes_test

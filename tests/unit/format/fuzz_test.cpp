@@ -28,7 +28,7 @@
 #include "fuzz/image_fuzz.cpp"
 #undef LLVMFuzzerTestOneInput
 
-namespace qdq::format {
+namespace qdq::format::fuzz_test {
 namespace {
 
 // A few changes of the kinds that break parsers: bits, extreme numbers, lost, doubled and exchanged pieces.
@@ -135,4 +135,4 @@ TEST(Fuzz, Image) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::fuzz_test

@@ -7,7 +7,7 @@
 #include "format/zip.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::held_source_test {
 namespace {
 
 Bytes counted(size_t count) {
@@ -82,4 +82,4 @@ TEST(HeldSource, ReadingTheTensorsOfAFileFreesIt) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::held_source_test

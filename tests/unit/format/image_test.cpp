@@ -11,7 +11,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/format/golden_file.h"
 
-namespace qdq::format {
+namespace qdq::format::image_test {
 namespace {
 
 Tensor golden(std::string_view name) {
@@ -172,4 +172,4 @@ TEST(Base64, PadsToGroupsOfFour) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::image_test

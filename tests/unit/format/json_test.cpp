@@ -8,7 +8,7 @@
 
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::json_test {
 namespace {
 
 TEST(Json, ObjectsOfFieldsAreThoseOfJsonsOwnLists) {
@@ -178,4 +178,4 @@ TEST(Fields, AMisspeltFieldIsNamedWithWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::json_test

@@ -7,7 +7,7 @@
 #include "tensor/strings.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::npz_test {
 namespace {
 
 Bytes npy(const std::string& header, std::string_view data, int version = 1) {
@@ -136,4 +136,4 @@ TEST(Npz, BadFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::npz_test

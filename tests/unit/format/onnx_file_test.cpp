@@ -6,7 +6,7 @@
 #include "tensor/strings.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::onnx_file_test {
 namespace {
 
 OnnxFile small() {
@@ -172,4 +172,4 @@ TEST(OnnxFile, Refusals) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::onnx_file_test

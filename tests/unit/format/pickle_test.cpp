@@ -5,7 +5,7 @@
 
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::pickle_test {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -156,4 +156,4 @@ TEST(Pickle, Protocol2HasNoBytesToWrite) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::pickle_test

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-namespace qdq::format {
+namespace qdq::format::sha256_test {
 namespace {
 
 std::string hash(const std::string& text) { return sha256(std::as_bytes(std::span(text.data(), text.size()))); }
@@ -34,4 +34,4 @@ TEST(Sha256, TakesBytesPieceByPiece) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::sha256_test

@@ -8,7 +8,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/format/golden_file.h"
 
-namespace qdq::format {
+namespace qdq::format::torch_file_test {
 namespace {
 
 using Kind = PickleValue::Kind;
@@ -208,4 +208,4 @@ TEST(TorchFile, PartsAreTheFile) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::torch_file_test

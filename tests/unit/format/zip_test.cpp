@@ -7,7 +7,7 @@
 
 #include "unit/format/expect_error.h"
 
-namespace qdq::format {
+namespace qdq::format::zip_test {
 namespace {
 
 Bytes sample(ZipWriter::Options options = {}) {
@@ -263,4 +263,4 @@ TEST(Zip, ANameStandsOnce) {
 }
 
 }  // namespace
-}  // namespace qdq::format
+}  // namespace qdq::format::zip_test

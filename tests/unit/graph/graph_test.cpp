@@ -6,7 +6,7 @@
 #include "graph/program.h"
 #include "graph/schema.h"
 
-namespace qdq {
+namespace qdq::graph_test {
 namespace {
 
 using testing::ElementsAre;
@@ -179,4 +179,4 @@ TEST(SymInt, IsAPolynomial) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::graph_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qdq {
+namespace qdq::source_partition_test {
 namespace {
 
 Node* call(Graph& graph, const std::string& target, std::vector<Argument> args, const std::string& name,
@@ -66,4 +66,4 @@ TEST(SourcePartition, PublicNames) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::source_partition_test

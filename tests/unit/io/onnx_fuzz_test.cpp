@@ -14,7 +14,7 @@
 #include "fuzz/onnx_mutations.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::onnx_fuzz_test {
 namespace {
 
 using format::Bytes;
@@ -64,4 +64,4 @@ TEST(FuzzOnnx, Graphs) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_fuzz_test

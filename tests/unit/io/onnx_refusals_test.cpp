@@ -9,7 +9,7 @@
 #include "op/op.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::onnx_refusals_test {
 namespace {
 
 format::OnnxFile model(std::vector<format::OnnxNode> nodes, std::vector<std::string> outputs = {"y"}) {
@@ -356,4 +356,4 @@ TEST(OnnxLoad, InitializersAmongTheInputs) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onnx_refusals_test

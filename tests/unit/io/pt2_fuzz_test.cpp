@@ -6,7 +6,7 @@
 #include "unit/fuzz_random.h"
 #include "unit/io/edited_pt2.h"
 
-namespace qdq {
+namespace qdq::pt2_fuzz_test {
 namespace {
 
 using format::Bytes;
@@ -116,4 +116,4 @@ TEST(FuzzPt2, BytesOfTheMembers) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::pt2_fuzz_test

@@ -6,7 +6,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/io/edited_pt2.h"
 
-namespace qdq {
+namespace qdq::pt2_memory_test {
 namespace {
 
 constexpr uint64_t kFiveGigabytes = 5'000'000'000;
@@ -65,4 +65,4 @@ TEST(Pt2Memory, AGraphThatDescribesAWeightOfFiveGigabytesIsNotBelieved) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::pt2_memory_test

@@ -6,7 +6,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/io/edited_pt2.h"
 
-namespace qdq {
+namespace qdq::pt2_refusals_test {
 namespace {
 
 using format::Bytes;
@@ -268,4 +268,4 @@ TEST(RefuseToSave, WhatTheFormatDoesNotHave) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::pt2_refusals_test

@@ -17,7 +17,7 @@
 #include "source_dir.h"
 #include "unit/io/edited_pt2.h"
 
-namespace qdq {
+namespace qdq::pt2_test {
 namespace {
 
 using format::Json;
@@ -364,4 +364,4 @@ TEST(SavePt2, WritesFilesForPyTorch) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::pt2_test

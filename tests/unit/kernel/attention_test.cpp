@@ -9,7 +9,7 @@
 
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::attention_test {
 namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();
@@ -83,4 +83,4 @@ TEST(Attention, HalvesAreTurned) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::attention_test

@@ -21,7 +21,7 @@
 #include "hwy/targets.h"
 #endif
 
-namespace qdq::kernel {
+namespace qdq::kernel::conv_int8_test {
 namespace {
 
 // Half of the values are extremes, where sums of products overflow whatever could overflow.
@@ -403,4 +403,4 @@ TEST(ConvInt8, RefusesSumsThatMayNotFit) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::conv_int8_test

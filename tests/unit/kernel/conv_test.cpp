@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::conv_test {
 namespace {
 
 struct ConvCase {
@@ -312,4 +312,4 @@ TEST(Conv, TapsOutsideTheImageMultiplyZero) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::conv_test

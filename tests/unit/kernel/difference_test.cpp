@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace qdq::kernel {
+namespace qdq::kernel::difference_test {
 namespace {
 
 TEST(Difference, IsTheSumsInTheirOrder) {
@@ -36,4 +36,4 @@ TEST(Difference, IsTheSumsInTheirOrder) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::difference_test

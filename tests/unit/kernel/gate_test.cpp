@@ -13,7 +13,7 @@
 #include "hwy/targets.h"
 #endif
 
-namespace qdq::kernel {
+namespace qdq::kernel::gate_test {
 namespace {
 
 struct Function {
@@ -120,4 +120,4 @@ TEST(Gate, GivesTheSameBitsOnEveryInstructionSetWithFusedProductsAndThreadCount)
 #endif
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::gate_test

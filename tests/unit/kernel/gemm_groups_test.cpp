@@ -13,7 +13,7 @@
 #include "hwy/targets.h"
 #endif
 
-namespace qdq::kernel {
+namespace qdq::kernel::gemm_groups_test {
 namespace {
 
 // Integers of a range, a scale for each group, and zero points if there are any.
@@ -211,4 +211,4 @@ TEST(Tokens, AreRoundedByTheirOwnRanges) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::gemm_groups_test

@@ -9,7 +9,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::gemm_test {
 namespace {
 
 struct GemmCase {
@@ -126,4 +126,4 @@ TEST(Gemm, SumsAreCloseToDouble) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::gemm_test

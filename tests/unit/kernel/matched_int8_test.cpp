@@ -9,7 +9,7 @@
 
 #include "plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::matched_int8_test {
 namespace {
 
 // A run whose weights are the mean of `terms` numbers of all of s8: 1 is flat, more are bell-shaped.
@@ -149,4 +149,4 @@ TEST(MatchedInt8, CountsTheStepsOfSeveralRuns) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::matched_int8_test

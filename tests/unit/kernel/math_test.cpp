@@ -15,7 +15,7 @@
 #include "kernel/math_xsimd.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::math_test {
 namespace {
 
 using Loop = std::function<void(const float*, int64_t, float*)>;
@@ -263,4 +263,4 @@ TEST(Math, RowsInPlaceAndWithNaN) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::math_test

@@ -12,7 +12,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::observe_test {
 namespace {
 
 std::vector<uint64_t> plain_histogram(const std::vector<float>& x, float lo, float hi, int64_t bins) {
@@ -208,4 +208,4 @@ TEST(Multiples, EveryElementIsCountedInItsBin) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::observe_test

@@ -16,7 +16,7 @@
 #include "kernel/pointwise.h"
 #include "plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::pointwise_int8_test {
 namespace {
 
 std::vector<uint8_t> bytes(Random& random, int64_t n) {
@@ -336,4 +336,4 @@ TEST(PointwiseInt8, TablesAndPlanes) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::pointwise_int8_test

@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::pointwise_test {
 namespace {
 
 std::vector<float> data(int64_t n, uint64_t seed) {
@@ -153,4 +153,4 @@ TEST(Pointwise, ScaleChannels) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::pointwise_test

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::pool_test {
 namespace {
 
 // Calls body(plane, oh, ow, y, x) for the taps of every window that lie inside the image, and finish(output index)
@@ -121,4 +121,4 @@ TEST(Pool, AdaptiveAverage) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::pool_test

@@ -10,7 +10,7 @@
 #include "kernel/quantize.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::pytorch_test {
 namespace {
 
 using PoolLoop = void (*)(const float*, const Pool2d&, float*);
@@ -108,4 +108,4 @@ TEST(PyTorch, Quantization) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::pytorch_test

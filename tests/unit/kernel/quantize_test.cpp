@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "unit/kernel/plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::quantize_test {
 namespace {
 
 double plain_grid(float x, double scale, int64_t zero_point, Scaling scaling) {
@@ -134,4 +134,4 @@ TEST(Quantize, FakeQuantizeEqualsThereAndBack) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::quantize_test

@@ -11,7 +11,7 @@
 #include "kernel/math.h"
 #include "plain.h"
 
-namespace qdq::kernel {
+namespace qdq::kernel::rounded_norm_test {
 namespace {
 
 float plain_round(const RealRounding& to, float x) {
@@ -66,4 +66,4 @@ TEST(RoundedNorm, RoundsWhereItIsTold) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::rounded_norm_test

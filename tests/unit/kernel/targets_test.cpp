@@ -15,7 +15,7 @@
 #include "hwy/targets.h"
 #endif
 
-namespace qdq::kernel {
+namespace qdq::kernel::targets_test {
 namespace {
 
 void append(std::vector<float>& all, const std::vector<float>& part) {
@@ -127,4 +127,4 @@ TEST(Targets, AllGiveTheSameBits) {
 }
 
 }  // namespace
-}  // namespace qdq::kernel
+}  // namespace qdq::kernel::targets_test

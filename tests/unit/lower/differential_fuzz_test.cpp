@@ -9,7 +9,7 @@
 #include "unit/fuzz_random.h"
 #include "unit/lower/graph_builder.h"
 
-namespace qdq {
+namespace qdq::differential_fuzz_test {
 namespace {
 
 using List = Argument::List;
@@ -176,4 +176,4 @@ TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::differential_fuzz_test

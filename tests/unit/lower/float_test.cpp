@@ -12,7 +12,7 @@
 #include "lower/lower.h"
 #include "lower/mixed_bf16.h"
 
-namespace qdq {
+namespace qdq::float_test {
 namespace {
 
 using testing::ElementsAre;
@@ -280,4 +280,4 @@ TEST(Floats, FoldBatchNormsWhereConvolutionsRunNodeByNode) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::float_test

@@ -13,7 +13,7 @@
 #include "graph_builder.h"
 #include "op/infer.h"
 
-namespace qdq {
+namespace qdq::fuse_test {
 namespace {
 
 using testing::ElementsAre;
@@ -648,4 +648,4 @@ TEST(Fuse, BelievesNoShapesThatAFileTells) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::fuse_test

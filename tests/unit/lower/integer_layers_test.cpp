@@ -6,7 +6,7 @@
 
 #include "graph_builder.h"
 
-namespace qdq {
+namespace qdq::integer_layers_test {
 namespace {
 
 using testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(IntegerLayers, AsksForRowsOfEmbeddings) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::integer_layers_test

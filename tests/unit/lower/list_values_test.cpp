@@ -7,7 +7,7 @@
 #include "lower/lower.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::list_values_test {
 namespace {
 
 using RunValues = std::function<std::vector<Value>(std::span<const Value>)>;
@@ -103,4 +103,4 @@ TEST_F(Lists, SplitAndJoin) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::list_values_test

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace qdq {
+namespace qdq::lower_test {
 namespace {
 
 using testing::HasSubstr;
@@ -177,4 +177,4 @@ TEST(Lower, NamesTheBackendsWhenOneIsUnknown) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::lower_test

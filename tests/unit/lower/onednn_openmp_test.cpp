@@ -12,7 +12,7 @@
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 extern "C" void GOMP_barrier();
 
-namespace qdq::onednn {
+namespace qdq::onednn::onednn_openmp_test {
 namespace {
 
 // What GCC makes of `#pragma omp parallel num_threads(threads)`.
@@ -84,4 +84,4 @@ TEST(ThreadsOf, KnowsWhichImplementationsWaitInside) {
 }
 
 }  // namespace
-}  // namespace qdq::onednn
+}  // namespace qdq::onednn::onednn_openmp_test

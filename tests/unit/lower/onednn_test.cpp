@@ -6,7 +6,7 @@
 #include "exec/interpreter.h"
 #include "lower/lower.h"
 
-namespace qdq {
+namespace qdq::onednn_test {
 namespace {
 
 Tensor waves(const Shape& sizes, float step) {
@@ -144,4 +144,4 @@ TEST_F(OneDnn, MatrixProductsBroadcastTheirBatches) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::onednn_test

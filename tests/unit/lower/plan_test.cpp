@@ -7,7 +7,7 @@
 
 #include "lower/step_backend.h"
 
-namespace qdq {
+namespace qdq::plan_test {
 namespace {
 
 PlanBuffer u8_buffer(std::string name, SymShape sizes, PlanQParams qparams = {}) {
@@ -131,4 +131,4 @@ TEST(Plan, QuantizesHalfToEvenAndNaNToZero) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::plan_test

@@ -10,7 +10,7 @@
 #include "op/infer.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::reentry_test {
 namespace {
 
 constexpr const char* kRefusal = "the session is running; run() must return before another thread or an operator";
@@ -68,4 +68,4 @@ TEST(Reentry, OfASessionByAnotherThreadIsRefused) {
 #endif
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::reentry_test

@@ -12,7 +12,7 @@
 #include "op/facts.h"
 #include "op/infer.h"
 
-namespace qdq {
+namespace qdq::rewrites_test {
 namespace {
 
 using testing::ElementsAre;
@@ -342,4 +342,4 @@ TEST(KnownSizes, ASessionFollowsSizesThatComeAgainAndThatChange) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::rewrites_test

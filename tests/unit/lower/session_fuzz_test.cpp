@@ -7,7 +7,7 @@
 #include "unit/fuzz_random.h"
 #include "unit/lower/graph_builder.h"
 
-namespace qdq {
+namespace qdq::session_fuzz_test {
 namespace {
 
 // A residual block with a depthwise convolution and a concatenation, pools and a classifier.
@@ -110,4 +110,4 @@ TEST(FuzzSession, RunsOrRefusesChangedPrograms) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::session_fuzz_test

@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "lower/step_backend.h"
 
-namespace qdq {
+namespace qdq::steps_test {
 namespace {
 
 using Kind = PlanStep::Kind;
@@ -527,4 +527,4 @@ TEST_P(Steps, SimdGivesTheBytesOfThePlainLoops) {
 INSTANTIATE_TEST_SUITE_P(Table, Steps, testing::ValuesIn(problems()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::steps_test

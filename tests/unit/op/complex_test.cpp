@@ -8,7 +8,7 @@
 
 #include "op/infer.h"
 
-namespace qdq {
+namespace qdq::complex_test {
 namespace {
 
 Tensor tensor(const Value& value) { return *value.get_if<Tensor>(); }
@@ -151,4 +151,4 @@ TEST(Frames, AreAddedWhereTheyOverlap) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::complex_test

@@ -8,7 +8,7 @@
 #include "graph/program.h"
 #include "op/targets.h"
 
-namespace qdq {
+namespace qdq::control_flow_test {
 namespace {
 
 // The second input reaches the condition in the branch as its second operand, and by its size.
@@ -39,4 +39,4 @@ TEST(FixesOf, NamesTheInputsThatAConditionHangsOn) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::control_flow_test

@@ -7,7 +7,7 @@
 #include "op/infer.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::custom_test {
 namespace {
 
 CustomOperator scaled(std::string schema) {
@@ -51,4 +51,4 @@ TEST(CustomOperator, NamesAreTakenOnce) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::custom_test

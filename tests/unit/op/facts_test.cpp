@@ -7,7 +7,7 @@
 
 #include "op/targets.h"
 
-namespace qdq {
+namespace qdq::facts_test {
 namespace {
 
 using Kind = kernel::Activation::Kind;
@@ -113,4 +113,4 @@ TEST(Facts, WhatKeepsNumbersChoosesAmongThem) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::facts_test

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "unit/base/limited_memory.h"
 
-namespace qdq {
+namespace qdq::fourier_test {
 namespace {
 
 std::vector<Complex> row_of(int64_t length) {
@@ -116,4 +116,4 @@ TEST(FourierTransform, AsksForItsMemory) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::fourier_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qdq {
+namespace qdq::match_test {
 namespace {
 
 const char* kAdd = "torch.ops.aten.add.Tensor";
@@ -159,4 +159,4 @@ TEST(Match, AttributesAndRefusals) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::match_test

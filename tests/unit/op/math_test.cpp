@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace qdq {
+namespace qdq::math_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -70,4 +70,4 @@ TEST(Math, EndsOfTheRanges) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::math_test

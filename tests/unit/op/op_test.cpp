@@ -6,7 +6,7 @@
 
 #include <set>
 
-namespace qdq {
+namespace qdq::op_test {
 namespace {
 
 using Kwargs = std::vector<std::pair<std::string, Value>>;
@@ -250,4 +250,4 @@ TEST(Op, SortsKeepEqualElementsInPlaceWithNaNBehindAllNumbers) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::op_test

@@ -7,7 +7,7 @@
 #include "op/letter_case.h"
 #include "op/op.h"
 
-namespace qdq {
+namespace qdq::strings_test {
 namespace {
 
 Value run(std::string_view target, std::vector<Value> args) {
@@ -153,4 +153,4 @@ TEST(LetterCase, IsThatOfUnicode) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::strings_test

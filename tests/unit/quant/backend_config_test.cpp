@@ -7,7 +7,7 @@
 #include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/pt2e.h"
 
-namespace qdq {
+namespace qdq::backend_config_test {
 namespace {
 
 const std::string kLinear = "torch.nn.modules.linear.Linear";
@@ -142,4 +142,4 @@ TEST(BackendConfig, TheRootIsTheInnermostAndRightmost) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::backend_config_test

@@ -14,7 +14,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::configuration_test {
 namespace {
 
 const std::string kLinear = "torch.nn.modules.linear.Linear";
@@ -430,4 +430,4 @@ TEST(FixedQParams, MustBeNumbersThatQuantize) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::configuration_test

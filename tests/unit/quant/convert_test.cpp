@@ -11,7 +11,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
-namespace qdq {
+namespace qdq::convert_test {
 namespace {
 
 XNNPACKQuantizer per_channel() {
@@ -285,4 +285,4 @@ TEST(FoldQuantizedConstants, FoldsWhatStandsBetweenConstantAndQuantize) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::convert_test

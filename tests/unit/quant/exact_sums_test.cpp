@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace qdq {
+namespace qdq::exact_sums_test {
 namespace {
 
 bool same_digits(const ExactSums& a, const ExactSums& b) {
@@ -85,4 +85,4 @@ TEST(ExactSums, RefuseWhatIsNoNumberAndDigitsWithoutAPlace) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::exact_sums_test

@@ -11,7 +11,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
-namespace qdq {
+namespace qdq::explain_test {
 namespace {
 
 using Outcome = Explanation::Outcome;
@@ -329,4 +329,4 @@ TEST(Explain, ATensorThatIsQuantizedTwice) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::explain_test

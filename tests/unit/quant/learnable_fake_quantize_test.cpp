@@ -9,7 +9,7 @@
 
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::learnable_fake_quantize_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -107,4 +107,4 @@ TEST(LearnableFakeQuantize, RefusesWhatCannotBeLearnt) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::learnable_fake_quantize_test

@@ -11,7 +11,7 @@
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::mergeable_histogram_test {
 namespace {
 
 ObserverArgs args_of(const char* dtype, QScheme qscheme = QScheme::kPerTensorAffine) {
@@ -235,4 +235,4 @@ TEST(MergeableQuantizer, ChangesTheHistogramsAlone) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::mergeable_histogram_test

@@ -15,7 +15,7 @@
 #include "quant/observers/observer_statistics.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::observer_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -408,4 +408,4 @@ TEST(Observer, DtypeNamesGoBothWays) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::observer_test

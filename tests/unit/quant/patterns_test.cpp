@@ -9,7 +9,7 @@
 #include "quant/explain.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::patterns_test {
 namespace {
 
 std::string text_of(const std::string& path) {
@@ -87,4 +87,4 @@ TEST(PatternQuantizer, RefusesRowsThatCannotMatch) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::patterns_test

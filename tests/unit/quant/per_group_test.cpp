@@ -10,7 +10,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::per_group_test {
 namespace {
 
 Tensor noise(const Shape& sizes) {
@@ -156,4 +156,4 @@ TEST(PerGroup, ActivationsHaveAScaleForEachToken) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::per_group_test

@@ -13,7 +13,7 @@
 #include "unit/format/expect_error.h"
 #include "program_builder.h"
 
-namespace qdq {
+namespace qdq::prepare_test {
 namespace {
 
 QuantizationSpec int8_spec() {
@@ -312,4 +312,4 @@ TEST(Prepare, RunGivesTheFloatOutputsAndObserves) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::prepare_test

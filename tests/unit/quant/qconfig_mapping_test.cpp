@@ -10,7 +10,7 @@
 #include "quant/fx/module_name_regex.h"
 #include "quant/fx/quantized_calls.h"
 
-namespace qdq {
+namespace qdq::qconfig_mapping_test {
 namespace {
 
 const std::string kLinear = "torch.nn.modules.linear.Linear";
@@ -238,4 +238,4 @@ TEST(QConfigMapping, AFilterKeepsWholePatternsOut) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::qconfig_mapping_test

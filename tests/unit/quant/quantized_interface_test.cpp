@@ -8,7 +8,7 @@
 #include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/pt2e.h"
 
-namespace qdq {
+namespace qdq::quantized_interface_test {
 namespace {
 
 // x -> fc -> (its result, the sum of it)
@@ -60,4 +60,4 @@ TEST(QuantizedInterface, RefusesWhatIsNotQuantized) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::quantized_interface_test

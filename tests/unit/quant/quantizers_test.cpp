@@ -8,7 +8,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
-namespace qdq {
+namespace qdq::quantizers_test {
 namespace {
 
 const std::string kConv2d = "torch.nn.modules.conv.Conv2d";
@@ -277,4 +277,4 @@ TEST(AnnotationQuantizer, NamesTheMissingNode) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::quantizers_test

@@ -6,7 +6,7 @@
 
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::range_histogram_test {
 namespace {
 
 Tensor scaled(const Tensor& x, float by) {
@@ -87,4 +87,4 @@ TEST(RangeOfShare, LeavesOutThatShareOfTheValues) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::range_histogram_test

@@ -9,7 +9,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
 
-namespace qdq {
+namespace qdq::reference_representation_test {
 namespace {
 
 Program linear_add() {
@@ -109,4 +109,4 @@ TEST(ReferenceRepresentation, OfAConvolutionWithoutBias) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::reference_representation_test

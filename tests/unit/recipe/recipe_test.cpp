@@ -10,7 +10,7 @@
 #include "recipe/recipe_schema.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::recipe_test {
 namespace {
 
 std::unique_ptr<Quantizer> parse(const std::string& text) {
@@ -386,4 +386,4 @@ TEST(Recipe, RefusalsNameTheFieldAndTheNearestWord) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::recipe_test

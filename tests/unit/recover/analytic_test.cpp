@@ -12,7 +12,7 @@
 #include "source_dir.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::analytic_test {
 namespace {
 
 Prepared prepared_of_four_bits(Program program) {
@@ -150,4 +150,4 @@ TEST(RecoverWithoutData, NeedsBatchNorms) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::analytic_test

@@ -13,7 +13,7 @@
 #include "source_dir.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::formulas_test {
 namespace {
 
 using format::Json;
@@ -166,4 +166,4 @@ TEST(Formulas, ErrorOfOutputs) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::formulas_test

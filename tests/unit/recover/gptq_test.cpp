@@ -13,7 +13,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::gptq_test {
 namespace {
 
 constexpr int64_t kWidth = 64;
@@ -137,4 +137,4 @@ TEST(Gptq, GivesUpWhole) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::gptq_test

@@ -11,7 +11,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::precision_test {
 namespace {
 
 const std::function<double(const Program&)> kNoSeconds{};
@@ -232,4 +232,4 @@ TEST(ChoosePrecision, GoesOnWhereItWasStopped) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::precision_test

@@ -16,7 +16,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::recovery_test {
 namespace {
 
 XNNPACKQuantizer xnnpack(int64_t weight_bits = 8) {
@@ -764,4 +764,4 @@ TEST(Recover, RefusesWhatItCannotJudge) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::recovery_test

@@ -13,7 +13,7 @@
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::statistics_test {
 namespace {
 
 Prepared observed(Program program, const std::vector<Batch>& batches, int64_t weight_bits = 8) {
@@ -139,4 +139,4 @@ TEST(RecoverByStatistics, WantsStatistics) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::statistics_test

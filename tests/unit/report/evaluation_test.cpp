@@ -8,7 +8,7 @@
 #include "format/json.h"
 #include "op/op.h"
 
-namespace qdq {
+namespace qdq::evaluation_test {
 namespace {
 
 // x [s0, 3] -> x * factors [3] -> [s0, 3].
@@ -130,4 +130,4 @@ TEST(CountClasses, IsTheFixedWidthOfTheFirstOutput) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::evaluation_test

@@ -10,7 +10,7 @@
 #include "unit/memory_files.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::lowered_graph_test {
 namespace {
 
 using format::Json;
@@ -73,4 +73,4 @@ TEST(LoweredGraph, IsSavedBesideItsTensors) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::lowered_graph_test

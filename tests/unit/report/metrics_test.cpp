@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "report/boxes.h"
 
-namespace qdq {
+namespace qdq::metrics_test {
 namespace {
 
 using Numbers = std::vector<float>;
@@ -162,4 +162,4 @@ TEST(Metrics, HaveNames) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::metrics_test

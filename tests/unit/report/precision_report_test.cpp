@@ -6,7 +6,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::precision_report_test {
 namespace {
 
 TEST(PrecisionSearch, RefusesWhatIsNone) {
@@ -54,4 +54,4 @@ TEST(PrecisionSearch, BelongsToOneProgramAndItsSamples) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::precision_report_test

@@ -15,7 +15,7 @@
 #include "report/layer_comparison.h"
 #include "unit/format/expect_error.h"
 
-namespace qdq {
+namespace qdq::quantization_report_test {
 namespace {
 
 // x [2, 8] -> linear -> relu -> + 1 -> [2, 8]. The addition of a number stays float.
@@ -179,4 +179,4 @@ TEST(CalibrationReport, ShowsWhatWasSeenAndWhatIsClipped) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::quantization_report_test

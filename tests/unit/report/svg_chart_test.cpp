@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace qdq {
+namespace qdq::svg_chart_test {
 namespace {
 
 size_t count_of(const std::string& text, const std::string& part) {
@@ -57,4 +57,4 @@ TEST(SvgChart, HistogramsCountEveryFiniteValue) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::svg_chart_test

@@ -13,7 +13,7 @@
 #include "state/state_file.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::calibration_state_test {
 namespace {
 
 constexpr int64_t kBatch = 3;
@@ -327,4 +327,4 @@ TEST(CalibrationState, CountsThatDoNotBelongToTheRangeAreRefused) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::calibration_state_test

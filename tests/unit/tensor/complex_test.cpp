@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace qdq {
+namespace qdq::complex_test {
 namespace {
 
 Tensor complex_of(const Shape& sizes, std::vector<float> pairs) {
@@ -81,4 +81,4 @@ TEST(Complex, TakesRealNumbersAndGivesNoneBack) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::complex_test

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-namespace qdq {
+namespace qdq::strings_test {
 namespace {
 
 TEST(Strings, EqualTextsHaveOneNumber) {
@@ -75,4 +75,4 @@ TEST(Strings, AreMovedAndNotComputedWith) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::strings_test

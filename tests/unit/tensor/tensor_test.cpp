@@ -8,7 +8,7 @@
 
 #include "tensor/sym_int.h"
 
-namespace qdq {
+namespace qdq::tensor_test {
 namespace {
 
 TEST(Tensor, ViewsShareBytesAndCopiesDoNot) {
@@ -241,4 +241,4 @@ TEST(Tensor, BroadcastsLikePyTorch) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::tensor_test

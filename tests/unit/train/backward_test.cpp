@@ -14,7 +14,7 @@
 #include "train/loss.h"
 #include "source_dir.h"
 
-namespace qdq {
+namespace qdq::backward_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -190,4 +190,4 @@ TEST(Loss, RefusesTargetsThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::backward_test

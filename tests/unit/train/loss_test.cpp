@@ -4,7 +4,7 @@
 
 #include "unit/train/optim_golden.h"
 
-namespace qdq {
+namespace qdq::loss_test {
 namespace {
 
 TEST(Loss, DistillationIsPyTorchsDivergence) {
@@ -39,4 +39,4 @@ TEST(Loss, DistillationSaysWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::loss_test

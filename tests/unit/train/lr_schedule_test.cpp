@@ -5,7 +5,7 @@
 #include "train/training_options.h"
 #include "unit/train/optim_golden.h"
 
-namespace qdq {
+namespace qdq::lr_schedule_test {
 namespace {
 
 TEST(LrSchedule, RatesArePyTorchs) {
@@ -44,4 +44,4 @@ TEST(LrSchedule, SaysWhichOptionMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::lr_schedule_test

@@ -5,7 +5,7 @@
 #include "train/training_options.h"
 #include "unit/train/optim_golden.h"
 
-namespace qdq {
+namespace qdq::optimizer_test {
 namespace {
 
 TEST(Optimizer, StepsArePyTorchs) {
@@ -61,4 +61,4 @@ TEST(Optimizer, SaysWhichOptionDoesNothing) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::optimizer_test

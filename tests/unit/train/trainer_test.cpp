@@ -13,7 +13,7 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
 
-namespace qdq {
+namespace qdq::trainer_test {
 namespace {
 
 XNNPACKQuantizer qat_quantizer(Compat compat = Compat::kNone) {
@@ -548,4 +548,4 @@ TEST(Qat, RefusesObserversThatDoNotRound) {
 }
 
 }  // namespace
-}  // namespace qdq
+}  // namespace qdq::trainer_test
