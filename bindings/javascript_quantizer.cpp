@@ -150,7 +150,7 @@ class JavaScriptQuantizer final : public Quantizer {
     if (answer.empty()) return;
     const format::Json wanted = format::parse_json(answer, "what adjustObservers() of " + name_ + " returned");
     QDQ_CHECK(wanted.is_array() && wanted.size() == old.size(), kInvalidArgument, "adjustObservers() of ", name_,
-              " wants to return an observer for each of the ", old.size(), " places");
+              " needs to return an observer for each of the ", old.size(), " places");
     for (size_t i = 0; i < old.size(); ++i) {
       if (wanted[i].is_null()) {
         observers[i].second = nullptr;

@@ -108,13 +108,13 @@ export function standardInput(): number {
 }
 
 // Where the file called `name` in the folder of the file `beside` lies. Throws for one that links keep elsewhere, and
-// for what is no ordinary file.
+// for what is not an ordinary file.
 export function pathBeside(beside: string, name: string): string {
   const real = realpathSync(join(dirname(beside), name));
   const inside = relative(realpathSync(dirname(beside)), real);
   if (inside === ".." || inside.startsWith(`..${sep}`) || isAbsolute(inside))
     throw new Error(`links lead to ${real}, which is not in the folder of ${beside}; put a copy of the file there`);
-  if (!statSync(real).isFile()) throw new Error("it is no ordinary file");
+  if (!statSync(real).isFile()) throw new Error("it is not an ordinary file");
   return real;
 }
 

@@ -32,7 +32,7 @@ export async function loadOnnx(
   const { fix = {} } = options;
   for (const [name, value] of Object.entries(fix))
     if (!["number", "boolean"].includes(typeof value) && !(Array.isArray(value) && value.every(Number.isSafeInteger)))
-      throw new QdqError("InvalidArgument", `fix.${name} is no number and no array of sizes`);
+      throw new QdqError("InvalidArgument", `fix.${name} is neither a number nor an array of sizes`);
   return load(
     file,
     "loadOnnx",

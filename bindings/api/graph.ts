@@ -59,9 +59,9 @@ export interface ValueInfo {
   name: string;
   /** Of an output of an ONNX model: its name in the file. */
   called?: string;
-  /** Its dtype; missing where it is no tensor. */
+  /** Its dtype; missing if it is not a tensor. */
   dtype?: DType;
-  /** Its sizes, a symbolic one as text ("s0"); missing where it is no tensor. */
+  /** Its sizes, a symbolic one as text ("s0"); missing if it is not a tensor. */
   shape?: readonly (number | string)[];
 }
 

@@ -21,7 +21,7 @@ export interface MetricSamples {
 
 const rawBatches = (batches: readonly (readonly Tensor[])[], what: string): RawTensor[][] => {
   if (!Array.isArray(batches))
-    throw new QdqError("InvalidArgument", `${what} is no list of batches; wanted [[tensor, ...], ...]`);
+    throw new QdqError("InvalidArgument", `${what} is not a list of batches; wanted [[tensor, ...], ...]`);
   return batches.map((batch: readonly Tensor[]) => rawInputs(batch));
 };
 

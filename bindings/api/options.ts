@@ -62,7 +62,7 @@ export function shown(value: unknown): string {
   try {
     return JSON.stringify(value) ?? "an object";
   } catch {
-    return "an object that is no plain data";
+    return "an object that is not plain data";
   }
 }
 
@@ -73,7 +73,7 @@ export function jsonOf(make: () => unknown, what: string): string {
     return JSON.stringify(make()) ?? "null";
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
-    throw new QdqError("InvalidArgument", `${what} is no plain data: ${error.message}`);
+    throw new QdqError("InvalidArgument", `${what} is not plain data: ${error.message}`);
   }
 }
 

@@ -104,7 +104,7 @@ export class Prepared extends Handle {
     if (!isIterable(batches)) {
       throw new QdqError(
         "InvalidArgument",
-        "the calibration data is no list or iterable of batches; wanted calibrate([[tensor, ...], ...])",
+        "the calibration data is not a list or iterable of batches; wanted calibrate([[tensor, ...], ...])",
       );
     }
     const total = totalOf(batches);
@@ -299,7 +299,7 @@ function functionOf<T>(functions: readonly T[], number: number): T {
   if (typeof found === "function") return found;
   throw new QdqError(
     "InvalidArgument",
-    "the recipe has a field custom, which is no function; give the function itself",
+    "the recipe has a field custom, which is not a function; give the function itself",
   );
 }
 

@@ -34,7 +34,7 @@ export type HistogramObserver =
 export interface RecipeFields {
   /** Where an editor finds the schema of recipes, `qdq/recipe.schema.json`; qdq does not read it. */
   $schema?: string;
-  /** Whatever its author wants to say. Every object of a recipe may have it; qdq does not read it. */
+  /** Whatever its author needs to say. Every object of a recipe may have it; qdq does not read it. */
   $comment?: unknown;
   /** Attributes of single observers. */
   observerOverrides?: readonly ObserverOverride[];

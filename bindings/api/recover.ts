@@ -42,7 +42,7 @@ async function rawBatches(
   if (!isIterable(batches))
     throw new QdqError(
       "InvalidArgument",
-      "the samples are no list or iterable of batches; wanted [[tensor, ...], ...]",
+      "the samples are not a list or iterable of batches; wanted [[tensor, ...], ...]",
     );
   const raw = [];
   for await (const batch of batches) raw.push(rawInputs(batch));
@@ -147,7 +147,7 @@ export async function recover(
   if (!isIterable(batches))
     throw new QdqError(
       "InvalidArgument",
-      "the samples are no list or iterable of batches; wanted [[tensor, ...], ...]",
+      "the samples are not a list or iterable of batches; wanted [[tensor, ...], ...]",
     );
   const recovery = await begin(prepared, batches, options);
   const { onRemedy, signal } = options;

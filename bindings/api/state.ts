@@ -32,7 +32,7 @@ export async function mergeStates(states: readonly string[], options: MergeOptio
   if (!Array.isArray(states) || !states.every((state) => typeof state === "string"))
     throw new QdqError(
       "InvalidArgument",
-      "the states are no list of texts; wanted mergeStates([prepared.state(), ...])",
+      "the states are not a list of texts; wanted mergeStates([prepared.state(), ...])",
     );
   return unwrap((await loadModule()).mergeStates(states, options.partial ?? false));
 }

@@ -165,7 +165,7 @@ export function toRaw(value: Tensor, what: string): RawTensor {
     fail(`its shape is ${shown(shape)}`);
   }
   if (type && typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
-  if (!type && !isTexts(data)) fail("its data is no array of strings");
+  if (!type && !isTexts(data)) fail("its data is not an array of strings");
   const count = shape.reduce((product, size) => product * size, 1);
   const length = dtype === "complex64" ? 2 * count : count;
   if (data.length !== length) fail(`shape [${shape.join(", ")}] needs ${length} elements, its data has ${data.length}`);

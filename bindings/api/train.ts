@@ -257,7 +257,7 @@ export class Trainer extends Handle {
    */
   loadStateDict(state: Readonly<Record<string, Tensor>>): void {
     if (typeof state !== "object" || state === null)
-      throw new QdqError("InvalidArgument", "the state is no object of tensors; wanted what stateDict() returned");
+      throw new QdqError("InvalidArgument", "the state is not an object of tensors; wanted what stateDict() returned");
     const raw = Object.entries(state).map(([name, value]) => [name, toRaw(value, `the state's ${name}`)] as const);
     unwrap(module().loadTrainState(this.handle, Object.fromEntries(raw)));
   }
@@ -285,7 +285,7 @@ export class Trainer extends Handle {
     if (!isIterable(batches)) {
       throw new QdqError(
         "InvalidArgument",
-        "the training data is no list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])",
+        "the training data is not a list or iterable of batches; wanted train([{ inputs: [tensor], target }, ...])",
       );
     }
     checkOptions("train", work, ["onProgress", "signal"]);

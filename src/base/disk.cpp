@@ -98,7 +98,7 @@ class Disk final : public Files {
     if (std::mismatch(home.begin(), home.end(), real.begin(), real.end()).first != home.end())
       refuse(concat("links lead to ", real.string(), ", which is not in the folder of ", beside,
                     "; put a copy of the file there"));
-    if (!fs::is_regular_file(real, error)) refuse("it is no ordinary file");
+    if (!fs::is_regular_file(real, error)) refuse("it is not an ordinary file");
     return real.string();
   }
 

@@ -22,7 +22,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const Shards shards = parse_shards(options.shard, "--shard");
   const int64_t k = shards.ranges[0].first;
   QDQ_CHECK(shards.ranges.size() == 1 && shards.ranges[0].second == k, kInvalidArgument, "--shard is ", options.shard,
-            "; one process calibrates one shard, wanted 3/16 for example");
+            "; wanted one shard, such as 3/16");
   Model model = load_model(options.model, host.files, false, options.fixed);
   check_ops(*model.program.graph);
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
@@ -156,7 +156,7 @@ void add_merge(CommandLine& line) {
   const auto options = std::make_shared<MergeOptions>();
   CLI::App* verb = line.verb("merge", "merge the statistics that calibrate wrote, for quantize --calibrate",
                              [options](Host& host) { merge(*options, host); });
-  verb->add_option("PART", options->parts, "the parts, in any order; a folder stands for all *.json files in it")
+  verb->add_option("PART", options->parts, "the parts, in any order; a folder means all *.json files in it")
       ->required();
   verb->add_option("-o,--output", options->output,
                    "the file to write the merged statistics to; one process would write the same bytes")

@@ -103,7 +103,8 @@ void compare(const CompareOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data});
   for (const auto& [option, path] : {std::pair("--report", &options.report), std::pair("--chart", &options.chart)})
     QDQ_CHECK(path->empty() || options.candidates.size() == 1, kInvalidArgument, option,
-              " shows one model beside its reference, found ", options.candidates.size(), "; give it for each alone");
+              " compares one model with its reference, but there are ", options.candidates.size(),
+              "; compare each one alone");
   const Model reference = load_model(options.reference, host.files);
   std::vector<Model> candidates;
   for (const std::string& path : options.candidates) candidates.push_back(load_model(path, host.files));

@@ -46,7 +46,7 @@ std::vector<int64_t> prompt_of(const std::string& prompt, Host& host) {
   }
   const auto ids = ids_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   QDQ_CHECK(ids.has_value(), kInvalidArgument, "the prompt ", prompt,
-            " holds something else than token ids; wanted whole numbers between commas or blanks");
+            " holds something other than token ids; wanted whole numbers separated by commas or blanks");
   return *ids;
 }
 
@@ -54,7 +54,7 @@ std::vector<int64_t> prompt_of(const std::string& prompt, Host& host) {
 
 void generate(const RunOptions& options, Host& host) {
   QDQ_CHECK(!options.prompt.empty(), kInvalidArgument,
-            "--generate wants --prompt: token ids (1,2,3), or a file with them");
+            "--generate needs --prompt: token ids (1,2,3), or a file with them");
   const std::vector<int64_t> prompt = prompt_of(options.prompt, host);
   const Program program = load_model(options.model, host.files).program;
   Decoder decoder(program, lower_options(options.session));

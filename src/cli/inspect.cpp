@@ -272,7 +272,7 @@ void add_inspect(CommandLine& line) {
       ->excludes(graph)
       ->excludes(explain);
   verb->add_option("--lowered", options->lowered,
-                   "write the fused calls that run the model to FILE.json, and their tensors to an .npz beside it")
+                   "write the fused calls that run the model to FILE.json, and their tensors to an .npz next to it")
       ->type_name("FILE.json")
       ->excludes(graph)
       ->excludes(explain);

@@ -197,7 +197,7 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
                                 "the opset of the .onnx file, 17 to 21 (default: the first that has all operators)")
                     ->type_name("N");
   verb.add_flag("--onnx-data", options.external_data,
-                "write the tensors of the .onnx file to a file beside it, OUT.data");
+                "write the tensors of the .onnx file to a file next to it, OUT.data");
   auto* are_signed =
       verb.add_flag("--onnx-signed-activations", options.signed_activations,
                     "write int8 activations as int8 (default: as uint8 with the same values, for ONNX Runtime on x86)");
@@ -221,7 +221,7 @@ void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
 
 void add_session_options(CLI::App& verb, SessionOptions& options) {
   verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
-  verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it stands, without fused steps");
+  verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it is, without fused steps");
   verb.add_flag("--bf16", options.bf16,
                 "compute in bfloat16 what is not quantized, as autocast does (slow on processors without bfloat16)");
 }

@@ -46,10 +46,10 @@ void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std
     check_ending(*given[i]);
     for (const std::string& input : inputs)
       QDQ_CHECK(input.empty() || !host.files.is_same(path, input), kInvalidArgument, option, " ", path,
-                ": this file is read, and would be lost; give the new one another name");
+                ": this is an input file, which would be overwritten; choose another name");
     for (size_t before = 0; before < i; ++before)
       QDQ_CHECK(!host.files.is_same(path, given[before]->path), kInvalidArgument, option, " ", path,
-                ": this file is also that of ", given[before]->option, "; give one of them another name");
+                ": this is also the file of ", given[before]->option, "; give one of the two another name");
   }
 }
 
@@ -59,7 +59,7 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
        {std::pair(options.opset.has_value(), "--onnx-opset"), std::pair(options.external_data, "--onnx-data"),
         std::pair(options.signed_activations, "--onnx-signed-activations"),
         std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs")})
-    QDQ_CHECK(!given, kInvalidArgument, option, " is about .onnx files, and the output is ", output);
+    QDQ_CHECK(!given, kInvalidArgument, option, " is for .onnx files only, but the output is ", output);
 }
 
 }  // namespace qdq

@@ -66,8 +66,7 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
     shown.data = shown.own.get();
   }
   shown.classes = read_classes(options.classes, count_classes(program), host.files);
-  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument,
-            "--labels has no samples that it belongs to; give them by --test");
+  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument, "--labels needs samples; give them with --test");
   if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host.files);
   return shown;
 }
@@ -189,7 +188,7 @@ Model open_float(const QuantizeOptions& options, Host& host) {
     check_ops(*model.program.graph);
   } catch (const Error& error) {
     if (!options.report.empty()) throw;  // a report runs both models
-    warn(concat(error.message, "; they and what stands behind them stay as they are"), host);
+    warn(concat(error.message, "; they and everything behind them stay as they are"), host);
   }
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
     warn("the model was not exported in training mode; --allow-training-mode does nothing", host);
@@ -227,7 +226,7 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   const auto& data = calibration.data;
   QDQ_CHECK(
       data || !needs_data, kInvalidArgument,
-      "this recipe takes the ranges of activations from samples; give some by --calibrate (.npz, .npy or a folder of "
+      "this recipe takes the ranges of activations from samples; give some with --calibrate (.npz, .npy or a folder of "
       "images), or quantize dynamically");
   const bool by_norms = !needs_data && !calibration.is_state && !wishes_precision(options) && options.recover &&
                         recovers_without_data(prepared);
@@ -242,8 +241,9 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
     calibrate(prepared, *data, host);
     for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
-  QDQ_CHECK(!options.gptq || data, kInvalidArgument,
-            "--gptq rounds weights by samples; give some by --calibrate, or the statistics of qdq calibrate --recover");
+  QDQ_CHECK(
+      !options.gptq || data, kInvalidArgument,
+      "--gptq rounds weights by samples; give some with --calibrate, or the statistics of qdq calibrate --recover");
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
   if (options.gptq && calibration.rounded == 0)
     warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
@@ -418,7 +418,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
     calibration.data = open_data(options.data, model.program, options.data_options, host.files);
 
   QDQ_CHECK(!options.time_layers || calibration.data, kInvalidArgument,
-            "--time-layers runs both models on the first batch of the samples; give some by --calibrate");
+            "--time-layers runs both models on the first batch of the samples; give some with --calibrate");
   std::optional<Program> timed;  // the float one, which preparing changes
   if (options.time_layers) timed = model.program.clone();
 

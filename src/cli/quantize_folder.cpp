@@ -59,7 +59,7 @@ bool wants_folder(const QuantizeOptions& options) {
             " goes with --for transformers.js and a folder as the output");
   if (!is_folder) return false;
   QDQ_CHECK(!options.output.ends_with(".pt2"), kInvalidArgument,
-            "transformers.js reads .onnx files, and the output is ", options.output,
+            "transformers.js reads .onnx files, but the output is ", options.output,
             "; give it that ending, or name a folder");
   for (const auto& [given, word] :
        {std::pair(options.data.ends_with(".json"), "the statistics of --calibrate"), std::pair(options.gptq, "--gptq"),
@@ -76,8 +76,9 @@ bool wants_folder(const QuantizeOptions& options) {
         std::pair(options.quantizer.weight_bits != 8, "--weight-bits"),
         std::pair(options.onnx.dedicated_pairs, "--onnx-dedicated-pairs"),
         std::pair(options.allow_training_mode, "--allow-training-mode")})
-    QDQ_CHECK(!given, kInvalidArgument, word,
-              " is about one file, and --for transformers.js makes several in a folder; name one that ends in .onnx");
+    QDQ_CHECK(
+        !given, kInvalidArgument, word,
+        " is for one file, but --for transformers.js writes several into a folder; name an output that ends in .onnx");
   return true;
 }
 
@@ -118,7 +119,7 @@ void quantize_folder(const QuantizeOptions& options, Host& host) {
                                {"rounded_by_samples", file.rounded}});
   }
   if (!with_data.empty())
-    out += concat("  note  ", with_data, " keep tensors in a file beside; config.json has to say so: ",
+    out += concat("  note  ", with_data, " keep tensors in a separate file; config.json must say so: ",
                   R"("transformers.js_config": {"use_external_data_format": true})", "\n");
   const double seconds = host.now_seconds() - began;
   fields["seconds"] = seconds;

@@ -100,9 +100,9 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
   if (!options.recover && !wishes) return false;
   if (has_state && !wishes) return true;
   QDQ_CHECK(!has_state, kInvalidArgument, wish_word(options), " judges programs by samples, but --calibrate has the ",
-            "statistics of a calibration; give samples by --calibrate, or leave it out");
+            "statistics of a calibration; give samples with --calibrate, or leave it out");
   QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
-            " needs samples to judge by: give a folder, an .npz or an .npy by --calibrate");
+            " needs samples to judge by: give a folder, an .npz or an .npy with --calibrate");
   QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,
             "--target-drop needs the --labels of the samples; without labels use --target-agreement");
   if (options.target_metric) Measure(options.metric, options.labels);  // throws
@@ -120,7 +120,7 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
             options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
   for (const std::string& name : options.precisions)
     QDQ_CHECK(precision_from_name(name) != Precision::kInt8, kInvalidArgument,
-              "--precisions names what operators may get beside the recipe's integers: int16, bf16 or float");
+              "--precisions names what operators may get besides the recipe's integers: int16, bf16 or float");
   return true;
 }
 

@@ -94,8 +94,7 @@ std::vector<int64_t> labels_of(const TrainOptions& options, const Program& progr
       !options.labels.empty(), kInvalidArgument,
       "training needs --labels, the samples' classes, or --distill 1 to learn only from the float model's output");
   QDQ_CHECK(options.loss != "mse", kInvalidArgument,
-            "--loss mse compares numbers, and labels are classes; add "
-            "--distill 1 instead of them");
+            "--loss mse compares numbers, but labels are classes; leave them out, and add --distill 1");
   Classes classes = read_classes(options.classes, count_classes(program), host.files);
   return read_labels(options.labels, data, classes, host.files);
 }

@@ -26,7 +26,7 @@ Tensor take(std::vector<NamedTensor>& entries, const std::string& name, DType dt
     entries.erase(entries.begin() + static_cast<int64_t>(i));
     return out;
   }
-  fail(ErrorCode::kBadFile, path, " has no ", full, ", so it is no checkpoint of qdq train");
+  fail(ErrorCode::kBadFile, path, " has no ", full, ", so it is not a checkpoint of qdq train");
 }
 
 template <class T> std::vector<T> values_of(const Tensor& tensor) {
@@ -58,10 +58,10 @@ std::optional<TrainingPlace> load_checkpoint(const std::string& path, const std:
   QDQ_CHECK(values_of<int64_t>(take(entries, "identity", DType::kS64, path)) == codes_of(identity), kInvalidArgument,
             path,
             " is the checkpoint of another training; model, data, labels, recipe and options must be those that it "
-            "began with. Give them, or another file to begin anew");
+            "began with. Give them, or another file to begin again");
   const std::vector<int64_t> numbers = values_of<int64_t>(take(entries, "place", DType::kS64, path));
   QDQ_CHECK(numbers.size() == 3 && numbers[0] >= 0 && numbers[1] >= 0, kBadFile, path, ": ", kPrefix,
-            "place is no place in a training");
+            "place is not a position in a training");
   TrainingPlace place;
   place.epoch = numbers[0];
   place.batch = numbers[1];

@@ -21,7 +21,7 @@ void check_dtype(const Input& input, DType found, const std::string& path) {
   const DType wanted = input.meta->dtype;
   const bool widens = is_integral(found) && found != DType::kU64 && wanted == DType::kS64;
   QDQ_CHECK(found == wanted || widens || (is_floating(found) && is_floating(wanted)), kInvalidArgument, path,
-            ": the array for input ", input.name, " holds ", to_string(found), ", the program wants ",
+            ": the array for input ", input.name, " holds ", to_string(found), ", the program needs ",
             to_string(wanted), "; convert it before it is saved",
             found == DType::kU8 && is_floating(wanted)
                 ? ", or say by --preprocess FILE.json how its pixels become inputs, if it holds images"
@@ -248,7 +248,7 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
 Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions& options, const std::string& path) {
   const auto wrong = [&](const char* why) {
     fail(ErrorCode::kInvalidArgument, path, ": the array for input ", input.name, " has shape ",
-         to_string(array->sizes()), ", the program wants ", to_string(input.meta->sizes), why);
+         to_string(array->sizes()), ", the program needs ", to_string(input.meta->sizes), why);
   };
   if (array->dim() == rank + 1) return {array, Part::Kind::kOne, array->size(0), 1};
   if (array->dim() != rank) wrong(", or that with one axis more in front for batches");
@@ -267,7 +267,7 @@ void check_sizes(const Input& input, const Shape& found, const std::string& path
   bool fits = found.size() == wanted.size();
   for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i].constant().value_or(found[i]) == found[i];
   QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input ", input.name, " has shape ", to_string(found),
-            ", the program wants ", to_string(wanted));
+            ", the program needs ", to_string(wanted));
 }
 
 // Data::id of arrays.
@@ -286,7 +286,7 @@ int64_t rank_of_samples(const Input& input, const Array& array, bool is_images, 
   const bool has_channels = array->dim() == 4 && (array->size(3) == 3 || array->size(3) == 1);
   QDQ_CHECK(array->dtype() == DType::kU8 && (has_channels || array->dim() == 3), kInvalidArgument, path, " holds ",
             to_string(array->dtype()), to_string(array->sizes()),
-            ", and --preprocess says how images become inputs; wanted uint8 pixels [N, H, W, 3], [N, H, W, 1] or "
+            ", but --preprocess says how images become inputs; wanted uint8 pixels [N, H, W, 3], [N, H, W, 1] or "
             "[N, H, W], or no --preprocess");
   return array->dim();
 }
@@ -306,7 +306,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
   std::optional<format::Preprocess> how;
   std::string preprocess;
   if (!options.preprocess.empty()) {
-    QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "--preprocess makes one input of images, the program has ",
+    QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "--preprocess makes one input from images, but the program has ",
               inputs.size(), " (", names_of(inputs), ")");
     ReadPreprocess read = read_preprocess(options.preprocess, files);
     how = std::move(read.how);

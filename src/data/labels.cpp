@@ -105,16 +105,16 @@ std::unordered_map<std::string_view, int64_t> classes_of_folders(const std::vect
   if (!classes.names.empty()) {
     for (const std::string& folder : folders) {
       const auto at = std::find(classes.names.begin(), classes.names.end(), folder);
-      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " is named like none of the ",
+      QDQ_CHECK(at != classes.names.end(), kInvalidArgument, "the folder ", folder, " has the name of none of the ",
                 classes.names.size(), " classes (", classes.names[0],
-                ", ...); wanted labels in a .csv, or folders that are named like classes");
+                ", ...); wanted labels in a .csv, or folders named after classes");
       out[folder] = at - classes.names.begin();
     }
   } else if (std::all_of(folders.begin(), folders.end(), [](const std::string& folder) { return number_of(folder); })) {
     for (const std::string& folder : folders) out[folder] = *number_of(folder);
   } else {
     QDQ_CHECK(!classes.count || *classes.count == static_cast<int64_t>(folders.size()), kInvalidArgument,
-              "the images lie in ", folders.size(), " folders (", folders[0], ", ...) and the model tells ",
+              "the images lie in ", folders.size(), " folders (", folders[0], ", ...) but the model has ",
               *classes.count,
               " classes apart, so their order does not say which is which; give the names of all classes (classes.txt, "
               "one on a line)");
@@ -173,7 +173,7 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
     if (!line.empty()) classes.names.emplace_back(line);
   }
   QDQ_CHECK(!count || *count == static_cast<int64_t>(classes.names.size()), kInvalidArgument, path, " names ",
-            classes.names.size(), " classes, the model tells ", *count,
+            classes.names.size(), " classes, but the model has ", *count,
             " apart; wanted one name on each line, in the order of the outputs");
   return classes;
 }

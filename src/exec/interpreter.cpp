@@ -69,7 +69,7 @@ void check_input(const Node& placeholder, const Value& value, const Program& pro
               value.is_none()     ? "None"
               : value.is_tensor() ? "one tensor"
                                   : "a list of tensors",
-              ", the program wants an ONNX ", kind,
+              ", the program needs an ONNX ", kind,
               "; sequences are lists of tensors and optionals may be None, which C++ gives by run_values, and neither "
               "the command line nor JavaScript can");
     return;
@@ -83,17 +83,17 @@ void check_input(const Node& placeholder, const Value& value, const Program& pro
   const auto wanted = [&] { return concat(to_string(meta->dtype), " ", to_string(meta->sizes)); };
   const auto found = [&] { return concat(to_string(input.dtype()), " ", to_string(input.sizes())); };
   QDQ_CHECK(input.dtype() == meta->dtype && input.sizes().size() == meta->sizes.size(), kInvalidArgument, "input '",
-            name, "' is ", found(), ", the program wants ", wanted());
+            name, "' is ", found(), ", the program needs ", wanted());
   for (size_t i = 0; i < meta->sizes.size(); ++i) {
     const int64_t size = input.sizes()[i];
     if (const std::optional<int64_t> constant = meta->sizes[i].constant()) {
-      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ",
+      QDQ_CHECK(size == *constant, kInvalidArgument, "input '", name, "' is ", found(), ", the program needs ",
                 wanted(), ": dimension ", i, " must be ", *constant);
       continue;
     }
     const std::string symbol = meta->sizes[i].to_string();
     const auto [at, is_new] = symbols.emplace(symbol, size);
-    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program wants ",
+    QDQ_CHECK(is_new || at->second == size, kInvalidArgument, "input '", name, "' is ", found(), ", the program needs ",
               wanted(), ": dimension ", i, " (", symbol, ") is ", at->second, " in an earlier input");
     const auto range = program.symbol_ranges.find(symbol);
     if (range == program.symbol_ranges.end()) continue;

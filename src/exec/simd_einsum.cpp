@@ -11,7 +11,7 @@ namespace {
 class SimdEinsum : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
-    constexpr const char* kRefused = "it is no product of two float32 tensors";
+    constexpr const char* kRefused = "it is not a product of two float32 tensors";
     const std::vector<Tensor> operands = call.tensors(1);
     if (operands.size() != 2 || !is_f32(operands[0]) || !is_f32(operands[1])) return run_reference(call, kRefused);
     const EinsumEquation equation =

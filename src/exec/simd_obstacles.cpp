@@ -36,7 +36,7 @@ std::string matmul_obstacle(const Node& node) {
 
 std::string linear_obstacle(const Node& node) {
   const TensorMeta* weight = meta_of(node, 1);
-  if (weight != nullptr && weight->sizes.size() != 2) return "its weight is no matrix";
+  if (weight != nullptr && weight->sizes.size() != 2) return "its weight is not a matrix";
   return dtype_obstacle(node, {0, 1, 2});
 }
 
@@ -44,7 +44,7 @@ std::string addmm_obstacle(const Node& node) {
   if (argument_of(node, 3).number().value_or(1) != 1 || argument_of(node, 4).number().value_or(1) != 1)
     return "it has a factor";
   const TensorMeta* bias = meta_of(node, 0);
-  if (bias != nullptr && bias->sizes.size() != 1) return "what it adds is no vector";
+  if (bias != nullptr && bias->sizes.size() != 1) return "what it adds is not a vector";
   return dtype_obstacle(node, {0, 1, 2});
 }
 

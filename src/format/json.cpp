@@ -103,7 +103,7 @@ class JsonBuilder : public nlohmann::json_sax<Json> {
         for (const auto& member : members) level.keys.insert(member.first);
       twice = !level.keys.insert(name).second;
     }
-    if (twice) fail(ErrorCode::kBadFile, what_, ": the key '", name, "' stands twice in one object");
+    if (twice) fail(ErrorCode::kBadFile, what_, ": the key '", name, "' appears twice in one object");
     members.emplace_back(std::move(name), Json());
     return true;
   }

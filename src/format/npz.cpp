@@ -76,8 +76,7 @@ class HeaderParser {
   std::string descr() {
     skip_space();
     if (at_ < text_.size() && (text_[at_] == '[' || text_[at_] == '('))
-      fail(ErrorCode::kUnsupported, what_,
-           ": arrays of structures are not read; save each field as an array of its own");
+      fail(ErrorCode::kUnsupported, what_, ": arrays of structures are not read; save each field as a separate array");
     return quoted();
   }
   bool boolean() {

@@ -126,10 +126,10 @@ bool fits_in_one_file(const OnnxGraph& graph) {
 Bytes write_onnx_file(const OnnxFile& file) { return onnx_file_parts(file).joined(); }
 
 Parts onnx_file_parts(const OnnxFile& file, const std::string& data_name, Parts* data) {
-  QDQ_CHECK(
-      data != nullptr || fits_in_one_file(file), kUnsupported,
-      "the model's tensors are more than the two gigabytes that an ONNX file can have; keep them in a file beside "
-      "it");
+  QDQ_CHECK(data != nullptr || fits_in_one_file(file), kUnsupported,
+            "the model's tensors are more than the two gigabytes that an ONNX file can have; keep them in a separate "
+            "file next to "
+            "it");
   const auto written = std::make_shared<std::vector<char>>();
   std::vector<char>& buffer = *written;
   constexpr uint64_t kAround = uint64_t{1} << 16;

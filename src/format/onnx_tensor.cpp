@@ -51,7 +51,7 @@ PartSource external_bytes(const std::string& tensor, const ExternalBytes& place,
   std::shared_ptr<const ByteSource> file = external(path);
   const uint64_t length = place.length.value_or(wanted), size = file->size();
   QDQ_CHECK(length == wanted && place.offset <= size && wanted <= size - place.offset, kBadFile, "the tensor ", tensor,
-            " wants ", wanted, " bytes at ", place.offset, " of ", path, ", which has ", size,
+            " needs ", wanted, " bytes at ", place.offset, " of ", path, ", which has ", size,
             length == wanted ? "" : concat("; the model says ", length));
   return {std::move(file), place.offset, wanted};
 }
@@ -82,7 +82,7 @@ struct TensorFields {
   void check_count(uint64_t found, uint64_t size, std::string_view unit) const {
     const uint64_t wanted = static_cast<uint64_t>(numel) * size;
     QDQ_CHECK(found == wanted, kBadFile, "the tensor ", name, " of the ONNX file has ", found, unit, ", its shape ",
-              to_string(sizes), " wants ", wanted);
+              to_string(sizes), " needs ", wanted);
   }
 };
 
@@ -124,7 +124,7 @@ Tensor four_bit_tensor(const TensorFields& in, DType dtype, const OnnxExternalDa
     for (const int64_t number : in.integers) packed.push_back(static_cast<std::byte>(number & 0xFF));
   }
   QDQ_CHECK(packed.size() == wanted, kBadFile, "the tensor ", in.name, " of the ONNX file has ", packed.size(),
-            " bytes of data, its shape ", to_string(in.sizes), " of 4-bit numbers wants ", wanted);
+            " bytes of data, its shape ", to_string(in.sizes), " of 4-bit numbers needs ", wanted);
   Tensor out = Tensor::empty(in.sizes, dtype);
   for (int64_t i = 0; i < in.numel; ++i) {
     const auto both = static_cast<uint8_t>(packed[static_cast<size_t>(i / 2)]);

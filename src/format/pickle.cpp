@@ -208,11 +208,12 @@ class Unpickler {
   void add_items(const std::vector<const PickleValue*>& items) {
     PickleValue* to = top();
     if (!to->is(Kind::kList) && !to->is(Kind::kSet) && !to->is(Kind::kObject))
-      bad("the pickle appends to a value that is no list");
+      bad("the pickle appends to a value that is not a list");
     to->items.insert(to->items.end(), items.begin(), items.end());
   }
   void add_entries(PickleValue* to, const std::vector<const PickleValue*>& flat) {
-    if (!to->is(Kind::kDict) && !to->is(Kind::kObject)) bad("the pickle sets a key of a value that is no dictionary");
+    if (!to->is(Kind::kDict) && !to->is(Kind::kObject))
+      bad("the pickle sets a key of a value that is not a dictionary");
     if (flat.size() % 2) bad("the pickle sets a key without a value");
     for (size_t i = 0; i < flat.size(); i += 2) to->entries.emplace_back(flat[i], flat[i + 1]);
   }
@@ -281,7 +282,7 @@ class Unpickler {
         const PickleValue* name = pop();
         const PickleValue* module = pop();
         if (!name->is(Kind::kStr) || !module->is(Kind::kStr))
-          bad("the pickle names a global by something else than strings");
+          bad("the pickle names a global by something other than strings");
         push_global(module->text, name->text);
         return true;
       }
@@ -289,7 +290,7 @@ class Unpickler {
       case kNewObj: {
         const PickleValue* args = pop();
         const PickleValue* callee = pop();
-        if (!args->is(Kind::kTuple)) bad("the pickle makes an object with arguments that are no tuple");
+        if (!args->is(Kind::kTuple)) bad("the pickle makes an object with arguments that are not a tuple");
         PickleValue* object = push(Kind::kObject);
         object->callee = callee;
         object->args = args;
@@ -297,7 +298,7 @@ class Unpickler {
       }
       case kBuild: {
         const PickleValue* state = pop();
-        if (!top()->is(Kind::kObject)) bad("the pickle sets the state of a value that is no object");
+        if (!top()->is(Kind::kObject)) bad("the pickle sets the state of a value that is not an object");
         top()->state = state;
         return true;
       }

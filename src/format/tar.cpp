@@ -74,7 +74,7 @@ void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry
     const ByteSpan header = block.bytes();
     if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) return;
     QDQ_CHECK(number(header, 148, 8) == checksum(header), kBadFile, what, ": there is no tar header at offset ", at,
-              "; this is no tar archive, or it is damaged");
+              "; this is not a tar archive, or it is damaged");
     const auto stated = number(header, 124, 12);
     const uint64_t left = source.size() - at - kBlock;
     const uint64_t size = long_size.value_or(stated.value_or(left + 1));
@@ -98,7 +98,7 @@ void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry
     }
     at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
   }
-  QDQ_CHECK(is_tar, kBadFile, what, ": this is no tar archive");
+  QDQ_CHECK(is_tar, kBadFile, what, ": this is not a tar archive");
 }
 
 }  // namespace qdq::format

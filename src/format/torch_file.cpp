@@ -116,7 +116,7 @@ class TorchReader {
     const auto below = [&](const std::string& key) { return name.empty() ? key : name + "." + key; };
     if (value.is(Kind::kDict) || ordered) {
       for (const auto& [key, item] : value.entries) {
-        if (!key->is(Kind::kStr) && !key->is(Kind::kInt)) bad("a key of the dictionary '", name, "' is no string");
+        if (!key->is(Kind::kStr) && !key->is(Kind::kInt)) bad("a key of the dictionary '", name, "' is not a string");
         visit(*item, below(key->is(Kind::kStr) ? key->text : std::to_string(key->integer)));
       }
     } else if (value.is(Kind::kList) || value.is(Kind::kTuple)) {
@@ -129,7 +129,7 @@ class TorchReader {
   }
 
   TorchTensor tensor(const PickleValue& object, const std::string& name) {
-    if (!object.callee->is(Kind::kGlobal)) bad("'", name, "' is made by something else than a named function");
+    if (!object.callee->is(Kind::kGlobal)) bad("'", name, "' is made by something other than a named function");
     return rebuild(object.callee->text, object.args->items, name);
   }
 
@@ -162,7 +162,7 @@ class TorchReader {
       return out;
     }
     QDQ_CHECK(callee == kTensorV1 || callee == kTensorV2 || callee == kTensorV3, kUnsupported, what_, ": '", name,
-              "' is made by ", callee, ", which gives no dense tensor");
+              "' is made by ", callee, ", which does not return a dense tensor");
     need(callee == kTensorV1 ? 4 : callee == kTensorV2 ? 6 : 7);
     const size_t metadata = callee == kTensorV3 ? 7 : 6;
     QDQ_CHECK(args.size() <= metadata || (args[metadata]->is(Kind::kDict) && args[metadata]->entries.empty()) ||
@@ -173,23 +173,23 @@ class TorchReader {
       dtype = args[6]->is(Kind::kGlobal) ? dtype_of_global(args[6]->text) : std::nullopt;
       if (!dtype) bad("the tensor '", name, "' has no data type that qdq knows");
     }
-    if (!args[1]->is(Kind::kInt)) bad("the offset of the tensor '", name, "' is no integer");
+    if (!args[1]->is(Kind::kInt)) bad("the offset of the tensor '", name, "' is not an integer");
     TorchTensor out{name, {}, false, args.size() > 4 && boolean(*args[4], name)};
     out.tensor = view(*args[0], dtype, args[1]->integer, extents(*args[2], name), extents(*args[3], name), name);
     return out;
   }
 
   bool boolean(const PickleValue& value, const std::string& name) const {
-    if (!value.is(Kind::kBool)) bad("requires_grad of the tensor '", name, "' is no bool");
+    if (!value.is(Kind::kBool)) bad("requires_grad of the tensor '", name, "' is not a bool");
     return value.integer != 0;
   }
 
   Shape extents(const PickleValue& value, const std::string& name) const {
     if (!value.is(Kind::kTuple) || value.items.size() > 64)
-      bad("the sizes or strides of the tensor '", name, "' are no tuple");
+      bad("the sizes or strides of the tensor '", name, "' are not a tuple");
     Shape out;
     for (const PickleValue* item : value.items) {
-      if (!item->is(Kind::kInt)) bad("a size or stride of the tensor '", name, "' is no integer");
+      if (!item->is(Kind::kInt)) bad("a size or stride of the tensor '", name, "' is not an integer");
       out.push_back(item->integer);
     }
     return out;

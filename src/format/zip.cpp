@@ -128,7 +128,7 @@ ZipReader::ZipReader(std::shared_ptr<const ByteSource> source, std::string what,
   by_name_.reserve(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i)
     if (!by_name_.emplace(entries_[i].name, i).second)
-      bad("the member '", entries_[i].name, "' stands in the archive twice");
+      bad("the member '", entries_[i].name, "' is in the archive twice");
 }
 
 // The end record stands last, but a comment of up to 65535 bytes may follow it.

@@ -113,7 +113,7 @@ std::vector<Node*> Node::input_nodes() const {
 void Node::update_users(const std::vector<Node*>& before) {
   for (Node* input : before) input->users_.erase(std::find(input->users_.begin(), input->users_.end(), this));
   for (Node* input : input_nodes()) {
-    QDQ_CHECK(input != nullptr, kInternal, "an argument of ", name_, " is no node");
+    QDQ_CHECK(input != nullptr, kInternal, "an argument of ", name_, " is not a node");
     input->users_.push_back(this);
   }
 }

@@ -86,7 +86,8 @@ TensorMap read_payloads(const ZipReader& zip, const std::string& folder, const s
   std::map<std::string, TorchTensor> pickles;
   Place(json, folder + config_name + ":")["config"].for_each_member([&](const std::string& name, const Place& entry) {
     const std::string path = folder + entry["path_name"].string();
-    QDQ_CHECK(entry.find("tensor_meta"), kUnsupported, entry.path(), " is no tensor; custom objects are not supported");
+    QDQ_CHECK(entry.find("tensor_meta"), kUnsupported, entry.path(),
+              " is not a tensor; custom objects are not supported");
     TorchTensor tensor{name, {}, entry["is_param"].boolean(), false};
     if (entry["use_pickle"].boolean()) {
       const auto [pickle, is_new] = pickles.try_emplace(path);

@@ -11,7 +11,7 @@ namespace qdq {
 namespace {
 
 std::unique_ptr<Storage> storage_of(uint64_t bytes) {
-  QDQ_CHECK(bytes <= std::numeric_limits<size_t>::max(), kOutOfMemory, "a plan wants ", bytes,
+  QDQ_CHECK(bytes <= std::numeric_limits<size_t>::max(), kOutOfMemory, "a plan needs ", bytes,
             " bytes, which this build cannot address");
   return std::make_unique<Storage>(static_cast<size_t>(bytes));
 }

@@ -166,7 +166,7 @@ void Decoder::Impl::find_inputs(const Program& program) {
              meta->sizes.size() == 2)
       role = Role::kMask;
     QDQ_CHECK(role.has_value(), kUnsupported, "the input '", name,
-              "' is none that generating knows: token ids, places (position), a mask [1, T] of integers or bools, "
+              "' is not one that generation knows: token ids, places (position), a mask [1, T] of integers or bools, "
               "past keys and values of four axes, or use_cache_branch");
     inputs.push_back({name, *role, meta->dtype, meta->sizes});
   }
@@ -281,9 +281,9 @@ void Decoder::start(std::span<const int64_t> prompt, int64_t most, const Samplin
   QDQ_CHECK(!prompt.empty(), kInvalidArgument, "the prompt is empty: give it at least one token id");
   for (const int64_t token : prompt)
     QDQ_CHECK(token >= 0 && (!impl.vocabulary || token < *impl.vocabulary), kInvalidArgument, "the prompt's id ", token,
-              " is no token of the decoder",
+              " is not a token of the decoder",
               impl.vocabulary ? concat("; it has those from 0 to ", *impl.vocabulary - 1) : std::string());
-  QDQ_CHECK(most >= 1, kInvalidArgument, "generating wants at least one new token, found ", most);
+  QDQ_CHECK(most >= 1, kInvalidArgument, "generation needs at least one new token, found ", most);
   QDQ_CHECK(sampling.temperature >= 0 && std::isfinite(sampling.temperature), kInvalidArgument,
             "the temperature must be 0 or more, found ", sampling.temperature);
   QDQ_CHECK(sampling.top_k >= 0, kInvalidArgument, "top_k must be 0 or more, found ", sampling.top_k);

@@ -26,7 +26,7 @@ struct Sampling {
 //                        of "past", "past_key_values" or "past_key_value"; empty at first, then taken over by name
 //   use_cache_branch     a bool: whether there is a past
 // A cache in buffers that the program writes to is state of its session. T is open, or 1: then a prompt goes in token
-// by token. The logits are the output "logits" or the first of floats that is no "present": [1, T, V], [T, V] or [V].
+// by token. The logits are the output "logits" or the first of floats but a "present": [1, T, V], [T, V] or [V].
 class Decoder {
  public:
   // Throws Error{kUnsupported} naming the input or output that it cannot serve, and what lower() throws.

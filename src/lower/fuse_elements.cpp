@@ -130,7 +130,7 @@ std::string fuse_binary(Fuser& fuser, Node& node, const PlanStep::Form& form) {
 }  // namespace
 
 std::string fuse_quantize(Fuser& fuser, Node& node) {
-  if (!is_fusable_quantize(node)) return "its integers are read by other operators than dequantize";
+  if (!is_fusable_quantize(node)) return "operators other than dequantize read its integers";
   PlanBuilder& plans = fuser.plans;
   Node* value = node.arg(0).node();
   if (!plans.is_readable(value)) return "what it quantizes is not float32";
@@ -216,7 +216,7 @@ std::string fuse_concat(Fuser& fuser, Node& node) {
     Node* value = argument.node();
     if (!plans.is_readable(value) || value->meta.val.tensor() == nullptr ||
         value->meta.val.tensor()->sizes.size() != rank)
-      return "an input is no float32 tensor of its rank";
+      return "an input is not a float32 tensor of its rank";
     any_held = any_held || plans.is_held(value);
     values.push_back(value);
   }

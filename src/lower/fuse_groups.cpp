@@ -35,7 +35,7 @@ std::string fuse_group_linear(Fuser& fuser, Node& node) {
   const auto token = fuser.tokens.find(x);
   const bool per_token = token != fuser.tokens.end();
   if (per_token) x = token->second.x;
-  else if (!fuser.plans.is_readable(x) || float_meta(*x) == nullptr) return "its input is no float32 value";
+  else if (!fuser.plans.is_readable(x) || float_meta(*x) == nullptr) return "its input is not a float32 value";
   std::string refusal;
   const kernel::GroupWeights* weights = fuser.group_weights_of(*node.arg(1).node(), &refusal);
   if (weights == nullptr) return refusal;

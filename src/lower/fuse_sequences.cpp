@@ -37,7 +37,7 @@ bool take_dynamic(Fuser& fuser, Node& choose) {
 std::string fuse_layer_norm(Fuser& fuser, Node& node) {
   PlanBuilder& plans = fuser.plans;
   Node* x = node.arg(0).node();
-  if (!plans.is_held(x) || plans.is_held_u8(x)) return "its input is no float32 value of a plan";
+  if (!plans.is_held(x) || plans.is_held_u8(x)) return "its input is not a float32 value of a plan";
   if (!node.arg(1).is_list() || node.arg(1).list().size() != 1) return "it normalizes over several axes";
   const auto gamma = constant_bias(plans.program(), node.arg(2)), beta = constant_bias(plans.program(), node.arg(3));
   if (std::holds_alternative<std::string>(gamma) || std::holds_alternative<std::string>(beta))
@@ -80,7 +80,7 @@ bool take_rounded_norm(Fuser& fuser, Node& node) {
 std::string fuse_rms_norm(Fuser& fuser, Node& node) {
   PlanBuilder& plans = fuser.plans;
   Node* x = node.arg(0).node();
-  if (!plans.is_readable(x) || plans.is_held_u8(x)) return "its input is no float32 value";
+  if (!plans.is_readable(x) || plans.is_held_u8(x)) return "its input is not a float32 value";
   if (!node.arg(1).is_list() || node.arg(1).list().size() != 1) return "it normalizes over several axes";
   const auto gamma = constant_bias(plans.program(), node.arg(2));
   if (std::holds_alternative<std::string>(gamma)) return "its weight is not constant";
@@ -100,7 +100,7 @@ std::string fuse_rotary(Fuser& fuser, Node& node) {
   step.name = node.name();
   for (size_t i = 0; i < 3; ++i) {
     Node* operand = node.arg(i).node();
-    if (!plans.is_readable(operand) || plans.is_held_u8(operand)) return "an operand is no float32 value";
+    if (!plans.is_readable(operand) || plans.is_held_u8(operand)) return "an operand is not a float32 value";
   }
   for (size_t i = 0; i < 3; ++i) step.inputs.push_back(plans.read_rows(node.arg(i).node()));
   PlanBuffer out = PlanBuilder::buffer_like(node, DType::kF32);
@@ -114,7 +114,7 @@ namespace {
 std::string mask_obstacle(const PlanBuilder& plans, const Node* mask, const SymShape& q, const SymShape& k) {
   if (mask == nullptr) return {};
   if (!plans.is_readable(mask) || plans.is_held_u8(mask) || float_meta(*mask)->sizes.size() != 4)
-    return "its mask is no float32 value of four axes";
+    return "its mask is not a float32 value of four axes";
   const SymShape& sizes = float_meta(*mask)->sizes;
   const SymShape scores{q[0], q[1], q[2], k[2]};
   for (size_t axis = 0; axis < 4; ++axis)
@@ -140,7 +140,7 @@ std::string fuse_attention(Fuser& fuser, Node& node) {
   for (size_t i = 0; i < 3; ++i) {
     Node* value = node.arg(i).node();
     if (!plans.is_readable(value) || value->meta.val.tensor()->sizes.size() != 4)
-      return "an input is no float32 value of four axes";
+      return "an input is not a float32 value of four axes";
     values.push_back(value);
   }
   const SymShape &q = values[0]->meta.val.tensor()->sizes, &k = values[1]->meta.val.tensor()->sizes,

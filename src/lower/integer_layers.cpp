@@ -50,7 +50,7 @@ std::optional<DType> integers_of(const Node& dequantize) {
 std::string reason_of(const Program& program, const Node& layer, const NodeFate* fate) {
   if (is_a(layer, Family::kEmbedding)) return "its rows are looked up, not multiplied";
   const Node* input = input_of(layer);
-  if (!is_dequantized(input)) return "its weight alone is quantized";
+  if (!is_dequantized(input)) return "only its weight is quantized";
   const std::optional<DType> dtype = integers_of(*input);
   if (dtype && *dtype != DType::kU8 && *dtype != DType::kS8)
     return concat("its activations are ", to_string(*dtype), ", and the integer kernels take 8 bits");

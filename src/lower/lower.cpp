@@ -340,7 +340,7 @@ struct Session::Impl {
     std::vector<Tensor> inputs;
     for (const Value& value : args) {
       const Tensor* tensor = value.get_if<Tensor>();
-      QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something else than a tensor");
+      QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something other than a tensor");
       inputs.push_back(*tensor);
     }
     const CompiledPlan::StepHook observe = [&](size_t s) { lap(plan, s); };

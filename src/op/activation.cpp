@@ -111,7 +111,7 @@ double gelu_tanh_of(double x) {
 Value eval_gelu(const Call<Tensor>& call) {
   const std::string& approximate = call.string(1);
   QDQ_CHECK(approximate == "none" || approximate == "tanh", kInvalidArgument, call.op().target,
-            " wants approximate 'none' or 'tanh', found '", approximate, "'");
+            " needs approximate 'none' or 'tanh', found '", approximate, "'");
   return exact_formula(call, approximate == "none" ? gelu_of : gelu_tanh_of);
 }
 
@@ -166,7 +166,7 @@ MetaValue infer_glu(const Call<TensorMeta>& call) {
 Value eval_glu(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const int64_t axis = wrap_axis(call.integer(1), x.dim()), size = x.size(axis);
-  QDQ_CHECK(size % 2 == 0, kInvalidArgument, "glu wants an even size in axis ", axis, ", found ", size);
+  QDQ_CHECK(size % 2 == 0, kInvalidArgument, "glu needs an even size in axis ", axis, ", found ", size);
   check_float(x.dtype(), call.op().target);
   const auto formula = [](double v, double gate) { return v * sigmoid_of(gate); };
   return run_loops(x.slice(axis, 0, size / 2), x.slice(axis, size / 2, size), x.dtype(), x.dtype(), &formula,

@@ -24,7 +24,7 @@ template <class T> bool is_grouped(const Call<T>& call, const AttentionArguments
 SymShape result_sizes(const Call<TensorMeta>& call, const AttentionArguments& at) {
   const SymShape &q = call.tensor(0).sizes, &k = call.tensor(1).sizes, &v = call.tensor(2).sizes;
   QDQ_CHECK(q.size() >= 2 && k.size() >= 2 && v.size() >= 2, kInvalidArgument, call.op().target,
-            " wants at least 2 dimensions, found shapes ", to_string(q), ", ", to_string(k), ", ", to_string(v));
+            " needs at least 2 dimensions, found shapes ", to_string(q), ", ", to_string(k), ", ", to_string(v));
   QDQ_CHECK(may_be_equal(q.back(), k.back()) && may_be_equal(k[k.size() - 2], v[v.size() - 2]), kInvalidArgument,
             call.op().target, " cannot combine shapes ", to_string(q), ", ", to_string(k), " and ", to_string(v));
   const auto batch = [](const SymShape& sizes) { return SymShape(sizes.begin(), sizes.end() - 2); };
@@ -156,7 +156,7 @@ Value eval_flash(const Call<Tensor>& call) {
 MetaValue infer_rotary(const Call<TensorMeta>& call) {
   const SymShape &x = call.tensor(0).sizes, &cos = call.tensor(1).sizes, &sin = call.tensor(2).sizes;
   QDQ_CHECK(x.size() == 4 && cos.size() == 4 && sin.size() == 4, kInvalidArgument, call.op().target,
-            " wants four dimensions, found ", to_string(x), ", ", to_string(cos), " and ", to_string(sin));
+            " needs four dimensions, found ", to_string(x), ", ", to_string(cos), " and ", to_string(sin));
   return tensor_meta(call.tensor(0).dtype, x);
 }
 Value eval_rotary(const Call<Tensor>& call) {

@@ -87,7 +87,7 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
 }
 
 template <class T> void Call<T>::bad(size_t i, std::string_view wanted) const {
-  fail(ErrorCode::kInvalidArgument, op_->target, " wants ", wanted, " as its argument '", op_->schema.arguments[i].name,
+  fail(ErrorCode::kInvalidArgument, op_->target, " needs ", wanted, " as its argument '", op_->schema.arguments[i].name,
        values_[i].is_none() ? "', found None" : "', found a value of another kind");
 }
 
@@ -210,7 +210,7 @@ template <class T> std::vector<int64_t> Call<T>::integers(size_t i) const {
 template <class T> std::vector<int64_t> Call<T>::integers(size_t i, size_t count) const {
   std::vector<int64_t> out = integers(i);
   if (out.size() == 1) out.resize(count, int64_t{out[0]});
-  QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " wants ", count, " numbers as its argument '",
+  QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " needs ", count, " numbers as its argument '",
             op_->schema.arguments[i].name, "', found ", out.size());
   return out;
 }

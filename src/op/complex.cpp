@@ -160,7 +160,7 @@ Complex64 conjugate_of(Parts z) { return rounded(z.real, -z.imag); }
 
 TensorMeta complex_meta(const Call<TensorMeta>& call, size_t i) {
   const TensorMeta& meta = call.tensor(i);
-  QDQ_CHECK(is_complex(meta.dtype), kInvalidArgument, call.op().target, " wants a complex tensor, found ",
+  QDQ_CHECK(is_complex(meta.dtype), kInvalidArgument, call.op().target, " needs a complex tensor, found ",
             to_string(meta.dtype));
   return meta;
 }
@@ -200,7 +200,7 @@ MetaValue infer_as_complex(const Call<TensorMeta>& call) {
   QDQ_CHECK(x.dtype == DType::kF32, kUnsupported, call.op().target, " makes complex64 of float32, found ",
             to_string(x.dtype));
   QDQ_CHECK(!x.sizes.empty() && may_be_equal(x.sizes.back(), 2), kInvalidArgument, call.op().target,
-            " wants a last axis of 2 elements, found the shape ", to_string(x.sizes));
+            " needs a last axis of 2 elements, found the shape ", to_string(x.sizes));
   return tensor_meta(DType::kC64, SymShape(x.sizes.begin(), x.sizes.end() - 1));
 }
 Value eval_as_complex(const Call<Tensor>& call) { return view_as_complex(call.tensor(0)); }

@@ -38,7 +38,7 @@ template <class T> BasicValue<T> addr(const Call<T>& call) {
 // The products of all pairs of matrices, added up.
 template <class T> BasicValue<T> addbmm(const Call<T>& call) {
   const SymShape a = shape_of(call[1]), b = shape_of(call[2]);
-  QDQ_CHECK(a.size() == 3 && b.size() == 3, kInvalidArgument, call.op().target, " wants two stacks of matrices, found ",
+  QDQ_CHECK(a.size() == 3 && b.size() == 3, kInvalidArgument, call.op().target, " needs two stacks of matrices, found ",
             to_string(a), " and ", to_string(b));
   const auto rows = run_op<T>("permute", {call[1], ValueList<T>{1, 0, 2}});
   return run_op<T>("addmm", {call[0], reshaped(rows, {a[1], a[0] * a[2]}), reshaped(call[2], {b[0] * b[1], b[2]}),
@@ -123,7 +123,7 @@ template <class T> BasicValue<T> cross(const Call<T>& call) {
     axis = static_cast<int64_t>(axis_of(call, 2, sizes.size()));
   }
   QDQ_CHECK(may_be_equal(sizes[static_cast<size_t>(axis)], SymInt(3)), kInvalidArgument, call.op().target,
-            " wants 3 elements along axis ", axis, ", found shape ", to_string(sizes));
+            " needs 3 elements along axis ", axis, ", found shape ", to_string(sizes));
   const auto turned = [&](size_t i, int64_t by) {
     const auto wide = run_op<T>("expand", {call[i], list_of<T>(sizes)});
     return run_op<T>("roll", {wide, ValueList<T>{-by}, ValueList<T>{axis}});
@@ -133,7 +133,7 @@ template <class T> BasicValue<T> cross(const Call<T>& call) {
 }
 template <class T> BasicValue<T> chain_matmul(const Call<T>& call) {
   const std::vector<T> matrices = call.tensors(0);
-  QDQ_CHECK(!matrices.empty(), kInvalidArgument, call.op().target, " wants at least one matrix");
+  QDQ_CHECK(!matrices.empty(), kInvalidArgument, call.op().target, " needs at least one matrix");
   BasicValue<T> product = matrices[0];
   for (size_t i = 1; i < matrices.size(); ++i) product = run_op<T>("matmul", {product, matrices[i]});
   return product;
@@ -145,7 +145,7 @@ template <class T> BasicValue<T> vecdot(const Call<T>& call) {
 // x1 W x2 for each matrix W of the weight.
 template <class T> BasicValue<T> bilinear(const Call<T>& call) {
   const SymShape weight = shape_of(call[2]);
-  QDQ_CHECK(weight.size() == 3, kInvalidArgument, call.op().target, " wants a weight of 3 dimensions, found shape ",
+  QDQ_CHECK(weight.size() == 3, kInvalidArgument, call.op().target, " needs a weight of 3 dimensions, found shape ",
             to_string(weight));
   const auto products = run_op<T>("mul.Tensor", {axis_in_front(call[0], -1), axis_in_front(call[1], -2)});
   return run_op<T>("linear", {run_op<T>("flatten.using_ints", {products, -2, -1}),
@@ -198,15 +198,15 @@ template <class T>
 BasicValue<T> matrix_norm(const Call<T>& call, const BasicValue<T>& axes, const BasicValue<T>& keepdim,
                           const BasicValue<T>& dtype) {
   const auto* list = axes.template get_if<ValueList<T>>();
-  QDQ_CHECK(list != nullptr && list->size() == 2, kInvalidArgument, call.op().target, " wants two axes");
+  QDQ_CHECK(list != nullptr && list->size() == 2, kInvalidArgument, call.op().target, " needs two axes");
   if (call[1].template is<std::string>()) {
     QDQ_CHECK(call.string(1) == "fro", kUnsupported, call.op().target, " of order '", call.string(1),
-              "' wants singular values, which qdq does not compute");
+              "' needs singular values, which qdq does not compute");
     return run_op<T>("linalg_vector_norm", {call[0], 2, axes, keepdim, dtype});
   }
   const double order = call.number(1);
   QDQ_CHECK(std::fabs(order) == 1 || std::isinf(order), kUnsupported, call.op().target, " of order ", order,
-            " wants singular values, which qdq does not compute");
+            " needs singular values, which qdq does not compute");
   // The largest sum of magnitudes over the first axis (1) or the second (infinity); the smallest for negative orders.
   const bool first = std::fabs(order) == 1;
   const auto sums = run_op<T>("linalg_vector_norm", {call[0], 1, ValueList<T>{(*list)[first ? 0 : 1]}, true, dtype});
@@ -226,7 +226,7 @@ template <class T> BasicValue<T> linalg_norm(const Call<T>& call) {
   if (call.is_none(1)) return run_op<T>("linalg_vector_norm", {call[0], 2, call[2], call[3], call[4]});
   if (count == 2) return matrix_norm(call, axes ? call[2] : BasicValue<T>(ValueList<T>{-2, -1}), call[3], call[4]);
   QDQ_CHECK(count == 1 && !call[1].template is<std::string>(), kInvalidArgument, call.op().target,
-            " wants one or two axes for an order, found shape ", to_string(shape_of(call[0])));
+            " needs one or two axes for an order, found shape ", to_string(shape_of(call[0])));
   return run_op<T>("linalg_vector_norm", {call[0], call[1], call[2], call[3], call[4]});
 }
 template <class T> BasicValue<T> frobenius_norm(const Call<T>& call) {
@@ -305,7 +305,7 @@ template <class T> BasicValue<T> masked_index(const Call<T>& call) {
   const auto* indices = call[2].template get_if<ValueList<T>>();
   const SymShape sizes = shape_of(call[0]);
   QDQ_CHECK(indices != nullptr && indices->size() <= sizes.size(), kInvalidArgument, call.op().target,
-            " wants a list of at most ", sizes.size(), " indices");
+            " needs a list of at most ", sizes.size(), " indices");
   ValueList<T> inside;
   for (size_t a = 0; a < indices->size(); ++a) {
     const BasicValue<T>& index = (*indices)[a];
@@ -345,7 +345,7 @@ template <class T> BasicValue<T> special_entr(const Call<T>& call) {
 template <class T> T expanded_rows(const Call<T>& call, size_t i) {
   SymShape a = shape_of(call[0]), b = shape_of(call[1]);
   QDQ_CHECK(a.size() >= 2 && b.size() >= 2 && may_be_equal(a.back(), b.back()), kInvalidArgument, call.op().target,
-            " wants rows of one length, found shapes ", to_string(a), " and ", to_string(b));
+            " needs rows of one length, found shapes ", to_string(a), " and ", to_string(b));
   SymShape own(i == 0 ? a.end() - 2 : b.end() - 2, i == 0 ? a.end() : b.end());
   a.resize(a.size() - 2);
   b.resize(b.size() - 2);
@@ -356,7 +356,7 @@ template <class T> T expanded_rows(const Call<T>& call, size_t i) {
 MetaValue infer_cdist(const Call<TensorMeta>& call) {
   const TensorMeta a = expanded_rows(call, 0), b = expanded_rows(call, 1);
   QDQ_CHECK(is_floating(a.dtype) && a.dtype == b.dtype, kInvalidArgument, call.op().target,
-            " wants floats of one dtype, found ", to_string(a.dtype), " and ", to_string(b.dtype));
+            " needs floats of one dtype, found ", to_string(a.dtype), " and ", to_string(b.dtype));
   SymShape sizes = a.sizes;
   sizes.back() = b.sizes[b.sizes.size() - 2];
   return tensor_meta(a.dtype, sizes);
@@ -380,7 +380,7 @@ Value eval_cdist(const Call<Tensor>& call) {
 // Of each row to those behind it.
 template <class T> BasicValue<T> pdist(const Call<T>& call) {
   const SymShape sizes = shape_of(call[0]);
-  QDQ_CHECK(sizes.size() == 2, kInvalidArgument, call.op().target, " wants rows, found shape ", to_string(sizes));
+  QDQ_CHECK(sizes.size() == 2, kInvalidArgument, call.op().target, " needs rows, found shape ", to_string(sizes));
   const auto places = run_op<T>("triu_indices", {sizes[0], sizes[0], 1});
   const auto all = run_op<T>("cdist", {call[0], call[0], call[1]});
   return run_op<T>("index.Tensor", {all, ValueList<T>{run_op<T>("select.int", {places, 0, 0}),

@@ -40,13 +40,13 @@ template <class T> void read_padding(const Call<T>& call, size_t place, const Sy
   conv.pad_high.assign(axes, 0);
   const std::string& mode = call.string(place);
   QDQ_CHECK(mode == "same" || mode == "valid", kInvalidArgument, call.op().target,
-            " wants padding 'same' or 'valid', found '", mode, "'");
+            " needs padding 'same' or 'valid', found '", mode, "'");
   if (mode == "valid") return;
   for (size_t a = 0; a < axes; ++a) {
-    QDQ_CHECK(conv.stride[a] == 1, kInvalidArgument, call.op().target, " with padding 'same' wants stride 1, found ",
+    QDQ_CHECK(conv.stride[a] == 1, kInvalidArgument, call.op().target, " with padding 'same' needs stride 1, found ",
               conv.stride[a]);
     const std::optional<int64_t> kernel = weight[a + 2].constant();
-    QDQ_CHECK(kernel.has_value(), kInvalidArgument, call.op().target, " wants a weight of known shape");
+    QDQ_CHECK(kernel.has_value(), kInvalidArgument, call.op().target, " needs a weight of known shape");
     const int64_t total = conv.dilation[a] * (*kernel - 1);
     conv.pad_low[a] = total / 2;
     conv.pad_high[a] = total - total / 2;
@@ -57,7 +57,7 @@ template <class T>
 Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, const SymShape& weight) {
   const auto place = [](int i) { return static_cast<size_t>(i); };
   QDQ_CHECK(weight.size() >= 3 && weight.size() <= 5, kInvalidArgument, call.op().target,
-            " wants a weight of 3 to 5 dimensions, found shape ", to_string(weight));
+            " needs a weight of 3 to 5 dimensions, found shape ", to_string(weight));
   const size_t axes = weight.size() - 2;
   Conv conv;
   conv.transposed = at.transposed >= 0 ? call.boolean(place(at.transposed)) : transposed;
@@ -84,25 +84,25 @@ Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, co
 MetaValue infer_with(const Call<TensorMeta>& call, const ConvArguments& places, bool transposed) {
   const TensorMeta &x = call.tensor(0), &weight = call.tensor(1);
   QDQ_CHECK(weight.dtype == x.dtype, kInvalidArgument, call.op().target, " on ", to_string(x.dtype),
-            " wants a weight of the same dtype, found ", to_string(weight.dtype));
+            " needs a weight of the same dtype, found ", to_string(weight.dtype));
   const Conv conv = read_conv(call, places, transposed, weight.sizes);
   const size_t axes = weight.sizes.size() - 2;
   const bool batched = x.sizes.size() == axes + 2;
   QDQ_CHECK(batched || x.sizes.size() == axes + 1, kInvalidArgument, call.op().target, " with a weight of shape ",
-            to_string(weight.sizes), " wants an input of ", axes + 1, " or ", axes + 2, " dimensions, found shape ",
+            to_string(weight.sizes), " needs an input of ", axes + 1, " or ", axes + 2, " dimensions, found shape ",
             to_string(x.sizes));
   const SymInt channels = x.sizes[batched ? 1 : 0], groups(conv.groups);
   const SymInt wanted = conv.transposed ? weight.sizes[0] : weight.sizes[1] * groups;
   const SymInt outputs = conv.transposed ? weight.sizes[1] * groups : weight.sizes[0];
   QDQ_CHECK(may_be_equal(channels, wanted), kInvalidArgument, call.op().target, " with a weight of shape ",
-            to_string(weight.sizes), " and ", conv.groups, " groups wants ", wanted.to_string(),
+            to_string(weight.sizes), " and ", conv.groups, " groups needs ", wanted.to_string(),
             " input channels, found ", channels.to_string());
   const std::optional<int64_t> divided = weight.sizes[0].constant();
   QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided,
             " channels into ", conv.groups, " groups");
   if (const TensorMeta* bias = call.optional_tensor(2)) {
     QDQ_CHECK(bias->sizes.size() == 1 && may_be_equal(bias->sizes[0], outputs), kInvalidArgument, call.op().target,
-              " wants a bias of shape [", outputs.to_string(), "], found ", to_string(bias->sizes));
+              " needs a bias of shape [", outputs.to_string(), "], found ", to_string(bias->sizes));
   }
   SymShape sizes;
   if (batched) sizes.push_back(x.sizes[0]);

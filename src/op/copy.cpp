@@ -13,7 +13,7 @@ MetaValue infer_repeat(const Call<TensorMeta>& call) {
   SymShape times = call.syms(1), sizes = x.sizes;
   if (call.op().schema.name == "tile" && times.size() < sizes.size())
     times.insert(times.begin(), sizes.size() - times.size(), SymInt(1));
-  QDQ_CHECK(times.size() >= sizes.size(), kInvalidArgument, call.op().target, " wants at least ", sizes.size(),
+  QDQ_CHECK(times.size() >= sizes.size(), kInvalidArgument, call.op().target, " needs at least ", sizes.size(),
             " numbers, found ", times.size());
   sizes.insert(sizes.begin(), times.size() - sizes.size(), SymInt(1));
   for (size_t a = 0; a < sizes.size(); ++a) sizes[a] = sizes[a] * times[a];
@@ -62,10 +62,10 @@ Value eval_roll(const Call<Tensor>& call) {
     return out;
   };
   if (axes.empty()) {
-    QDQ_CHECK(shifts.size() == 1, kInvalidArgument, "roll without axes wants one shift, found ", shifts.size());
+    QDQ_CHECK(shifts.size() == 1, kInvalidArgument, "roll without axes needs one shift, found ", shifts.size());
     return rolled(x.reshape({x.numel()}), 0, shifts[0]).reshape(x.sizes());
   }
-  QDQ_CHECK(axes.size() == shifts.size(), kInvalidArgument, "roll wants as many shifts as axes, found ", shifts.size(),
+  QDQ_CHECK(axes.size() == shifts.size(), kInvalidArgument, "roll needs as many shifts as axes, found ", shifts.size(),
             " and ", axes.size());
   Tensor out = x.clone();
   for (size_t i = 0; i < axes.size(); ++i) out = rolled(out, axes[i], shifts[i]);

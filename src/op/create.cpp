@@ -40,7 +40,7 @@ MetaValue infer_scalar_tensor(const Call<TensorMeta>& call) {
 }
 Value eval_scalar_tensor(const Call<Tensor>& call) {
   QDQ_CHECK(operand(call, 0).dim() == 0, kInvalidArgument, call.op().target,
-            " wants a number, found a tensor of shape ", to_string(operand(call, 0).sizes()));
+            " needs a number, found a tensor of shape ", to_string(operand(call, 0).sizes()));
   return operand(call, 0).to(result_meta(call).dtype);
 }
 
@@ -231,7 +231,7 @@ MetaValue infer_meshgrid(const Call<TensorMeta>& call) {
             " knows the indexings ij and xy, found ", call.string(1));
   SymShape sizes;
   for (const TensorMeta& tensor : tensors) {
-    QDQ_CHECK(tensor.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants vectors, found shape ",
+    QDQ_CHECK(tensor.sizes.size() <= 1, kInvalidArgument, call.op().target, " needs vectors, found shape ",
               to_string(tensor.sizes));
     sizes.push_back(tensor.sizes.empty() ? SymInt(1) : tensor.sizes[0]);
   }

@@ -19,11 +19,11 @@ DType signed_dtype(DType dtype) {
 
 void check_index_dtype(const OpDef& op, DType dtype) {
   QDQ_CHECK(dtype == DType::kS64 || dtype == DType::kS32, kInvalidArgument, op.target,
-            " wants int64 or int32 indices, found ", to_string(dtype));
+            " needs int64 or int32 indices, found ", to_string(dtype));
 }
 
 void check_float(DType dtype, const std::string& op) {
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " wants a float tensor, found ", to_string(dtype));
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " needs a float tensor, found ", to_string(dtype));
 }
 
 namespace {

@@ -30,12 +30,12 @@ MetaValue infer_embedding_bag(const Call<TensorMeta>& call) {
   check_index_dtype(call.op(), offsets.dtype);
   QDQ_CHECK(
       is_floating(weight.dtype) && weight.sizes.size() == 2 && indices.sizes.size() == 1 && offsets.sizes.size() == 1,
-      kInvalidArgument, call.op().target, " wants a float matrix and two lists, found ", to_string(weight.sizes), ", ",
+      kInvalidArgument, call.op().target, " needs a float matrix and two lists, found ", to_string(weight.sizes), ", ",
       to_string(indices.sizes), " and ", to_string(offsets.sizes));
   if (const TensorMeta* scales = call.optional_tensor(6))
     QDQ_CHECK(
         scales->dtype == weight.dtype && scales->sizes.size() == 1 && may_be_equal(scales->sizes[0], indices.sizes[0]),
-        kInvalidArgument, call.op().target, " wants a weight of each sample, found ", to_string(scales->dtype), " ",
+        kInvalidArgument, call.op().target, " needs a weight of each sample, found ", to_string(scales->dtype), " ",
         to_string(scales->sizes));
   const SymInt bags = form.includes_last ? offsets.sizes[0] - SymInt(1) : offsets.sizes[0];
   QDQ_CHECK(!bags.is_constant() || *bags.constant() >= 0, kInvalidArgument, call.op().target, " got no offset");

@@ -45,7 +45,7 @@ template <class T> Framing framing_of(const Call<T>& call) {
   if (const T* window = call.optional_tensor(4)) {
     const SymShape sizes = sizes_in(*window);
     QDQ_CHECK(sizes.size() == 1 && may_be_equal(sizes[0], out.window), kInvalidArgument, call.op().target,
-              " wants a window of shape [", out.window, "], found ", to_string(sizes));
+              " needs a window of shape [", out.window, "], found ", to_string(sizes));
   }
   return out;
 }
@@ -83,7 +83,7 @@ template <class T> BasicValue<T> transform_frames(const Call<T>& call, BasicValu
             " cannot be one-sided where the signal or the window is complex");
   // PyTorch wants to be told of real signals.
   QDQ_CHECK(is_of_complex || !call.is_none(at + 2), kInvalidArgument, call.op().target,
-            " wants return_complex for a real signal");
+            " needs return_complex for a real signal");
   const int64_t normalization = call.boolean(at) ? kScaledByRoot : kUnscaled;
   x = is_of_complex ? run_op<T>("_fft_c2c", {x, numbers<T>({2}), normalization, true})
                     : run_op<T>("_fft_r2c", {x, numbers<T>({2}), normalization, is_onesided});
@@ -94,7 +94,7 @@ template <class T> BasicValue<T> transform_frames(const Call<T>& call, BasicValu
 }
 template <class T> BasicValue<T> signal_of(const Call<T>& call) {
   const size_t rank = sizes_in(call.tensor(0)).size();
-  QDQ_CHECK(rank == 1 || rank == 2, kInvalidArgument, call.op().target, " wants a signal of 1 or 2 axes, found ", rank);
+  QDQ_CHECK(rank == 1 || rank == 2, kInvalidArgument, call.op().target, " needs a signal of 1 or 2 axes, found ", rank);
   return rank == 2 ? call[0] : run_op<T>("unsqueeze", {call[0], 0});
 }
 template <class T> BasicValue<T> stft(const Call<T>& call) { return transform_frames(call, signal_of(call), 5); }
@@ -113,7 +113,7 @@ template <class T> void check_envelope(const Call<T>& call, const BasicValue<T>&
     const auto least = std::min_element(values.begin(), values.end());
     QDQ_CHECK(
         least != values.end() && !(*least < kLeast), kInvalidArgument, call.op().target,
-        " divides by a window that is zero where frames do not overlap; it wants a smaller hop_length or a window "
+        " divides by a window that is zero where frames do not overlap; it needs a smaller hop_length or a window "
         "without zeros");
   }
 }
@@ -134,24 +134,24 @@ template <class T> BasicValue<T> lengthened(const BasicValue<T>& x, const SymInt
 template <class T> BasicValue<T> istft(const Call<T>& call) {
   const Framing framing = framing_of(call);
   QDQ_CHECK(framing.step <= framing.window, kInvalidArgument, call.op().target,
-            " wants a hop_length of at most win_length, found ", framing.step, " and ", framing.window);
-  QDQ_CHECK(is_complex(dtype_in(call.tensor(0))), kInvalidArgument, call.op().target, " wants a complex tensor, found ",
+            " needs a hop_length of at most win_length, found ", framing.step, " and ", framing.window);
+  QDQ_CHECK(is_complex(dtype_in(call.tensor(0))), kInvalidArgument, call.op().target, " needs a complex tensor, found ",
             to_string(dtype_in(call.tensor(0))));
   const SymShape sizes = sizes_in(call.tensor(0));
   const bool has_batch = sizes.size() == 3;
-  QDQ_CHECK(has_batch || sizes.size() == 2, kInvalidArgument, call.op().target, " wants 2 or 3 axes, found ",
+  QDQ_CHECK(has_batch || sizes.size() == 2, kInvalidArgument, call.op().target, " needs 2 or 3 axes, found ",
             sizes.size());
   const SymInt bins = sizes[sizes.size() - 2], frames = sizes.back();
   const bool is_onesided = call.is_none(7) ? !(bins == SymInt(framing.size)) : call.boolean(7),
              is_result_complex = call.boolean(9);
   const int64_t wanted = is_onesided ? framing.size / 2 + 1 : framing.size;
-  QDQ_CHECK(may_be_equal(bins, wanted), kInvalidArgument, call.op().target, " wants ", wanted,
+  QDQ_CHECK(may_be_equal(bins, wanted), kInvalidArgument, call.op().target, " needs ", wanted,
             " frequencies for n_fft ", framing.size, is_onesided ? " and a one-sided transform, found " : ", found ",
             bins.to_string());
   QDQ_CHECK(!is_result_complex || !is_onesided, kInvalidArgument, call.op().target,
             " cannot make complex numbers of a one-sided transform");
   QDQ_CHECK(is_result_complex || call.is_none(4) || !has_complex_elements<T>(call[4]), kInvalidArgument,
-            call.op().target, " with a complex window wants return_complex");
+            call.op().target, " with a complex window needs return_complex");
   BasicValue<T> x = has_batch ? call[0] : run_op<T>("unsqueeze", {call[0], 0});
   x = run_op<T>("transpose.int", {x, 1, 2});
   const int64_t normalization = call.boolean(6) ? kScaledByRoot : kScaledBySize;

@@ -236,7 +236,7 @@ class PatternParser {
       const size_t close = text_.find('>', at_);
       if (close == std::u32string::npos || close == at_) bad("has a group without a name");
       for (; at_ < close; ++at_)
-        if (!is_word(text_, at_)) bad("has a group whose name is no word");
+        if (!is_word(text_, at_)) bad("has a group whose name is not a word");
       ++at_;
     } else if (accept(U"?")) {
       if (!group_flags()) return false;
@@ -328,7 +328,7 @@ class PatternParser {
     for (; at_ < text_.size() && (is_long || count < 2) && digit(text_[at_]) >= 0 && out <= kLast; ++at_, ++count)
       out = out * 16 + static_cast<char32_t>(digit(text_[at_]));
     if (count == 0 || (!is_long && count != 2) || (is_long && !accept(U"}")) || out > kLast)
-      bad("has a \\x that is no character");
+      bad("has a \\x that is not a character");
     return out;
   }
   // \0, \01, \012, \123; a single digit but 0 would be a reference to a group.

@@ -112,18 +112,18 @@ namespace {
 // The values of a list, of which one may be a list of tensors itself.
 std::vector<Value> values_of(const Call<Tensor>& call, size_t i) {
   const Value::List* list = call[i].get_if<Value::List>();
-  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list as its argument ", i);
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " needs a list as its argument ", i);
   std::vector<Value> out;
   for (const Value& value : *list) {
     out.push_back(as_output(value));  // a size is a tensor within
     QDQ_CHECK(out.back().is_tensor() || out.back().is_none() || out.back().is<Value::List>(), kInvalidArgument,
-              call.op().target, " wants tensors in its argument ", i);
+              call.op().target, " needs tensors in its argument ", i);
   }
   return out;
 }
 const Tensor& tensor_in(const Call<Tensor>& call, const Value& value) {
   const Tensor* tensor = value.get_if<Tensor>();
-  QDQ_CHECK(tensor != nullptr, kInvalidArgument, call.op().target, " wants a tensor where a program of it gives none");
+  QDQ_CHECK(tensor != nullptr, kInvalidArgument, call.op().target, " needs a tensor where a program of it gives none");
   return *tensor;
 }
 

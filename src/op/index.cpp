@@ -11,7 +11,7 @@ namespace {
 
 MetaValue infer_embedding(const Call<TensorMeta>& call) {
   const TensorMeta &weight = call.tensor(0), &indices = call.tensor(1);
-  QDQ_CHECK(weight.sizes.size() == 2, kInvalidArgument, call.op().target, " wants a matrix as weight, found shape ",
+  QDQ_CHECK(weight.sizes.size() == 2, kInvalidArgument, call.op().target, " needs a matrix as weight, found shape ",
             to_string(weight.sizes));
   check_index_dtype(call.op(), indices.dtype);
   SymShape sizes = indices.sizes;
@@ -32,7 +32,7 @@ MetaValue infer_index_select(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &indices = call.tensor(2);
   check_index_dtype(call.op(), indices.dtype);
   QDQ_CHECK(!x.sizes.empty() && indices.sizes.size() <= 1, kInvalidArgument, call.op().target,
-            " wants a list of indices, found shape ", to_string(indices.sizes));
+            " needs a list of indices, found shape ", to_string(indices.sizes));
   SymShape sizes = x.sizes;
   sizes[axis_of(call, 1, sizes.size())] = numel_of(indices.sizes);
   return tensor_meta(x.dtype, sizes);
@@ -56,14 +56,14 @@ template <class T> struct Indices {
   size_t first = 0;
 };
 template <class T> Indices<T> read_indices(const OpDef& op, const typename BasicValue<T>::List& list, size_t rank) {
-  QDQ_CHECK(list.size() <= rank, kInvalidArgument, op.target, " wants a list of at most ", rank, " indices");
+  QDQ_CHECK(list.size() <= rank, kInvalidArgument, op.target, " needs a list of at most ", rank, " indices");
   Indices<T> out;
   out.per_axis.resize(rank);
   size_t runs = 0;
   bool inside = false;
   for (size_t a = 0; a < list.size(); ++a) {
     const T* index = list[a].template get_if<T>();
-    QDQ_CHECK(index != nullptr || list[a].is_none(), kInvalidArgument, op.target, " wants tensors as indices");
+    QDQ_CHECK(index != nullptr || list[a].is_none(), kInvalidArgument, op.target, " needs tensors as indices");
     if (index) {
       out.per_axis[a] = *index;
       if (!inside && runs++ == 0) out.first = a;
@@ -84,7 +84,7 @@ template <class T> bool is_mask(const BasicValue<T>& value) {
 template <class T> typename BasicValue<T>::List without_masks(const Call<T>& call, size_t place) {
   using Value = BasicValue<T>;
   const auto* list = call[place].template get_if<typename Value::List>();
-  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of indices");
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " needs a list of indices");
   const auto sizes_of = [](const T& tensor) {
     if constexpr (std::is_same_v<T, Tensor>) return tensor.sizes();
     else return tensor.sizes;
@@ -147,7 +147,7 @@ void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_
 MetaValue infer_gather(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
   check_index_dtype(call.op(), index.dtype);
-  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " wants indices of ",
+  QDQ_CHECK(x.sizes.size() == index.sizes.size(), kInvalidArgument, call.op().target, " needs indices of ",
             x.sizes.size(), " dimensions, found shape ", to_string(index.sizes));
   const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
   for (size_t a = 0; a < x.sizes.size(); ++a) {
@@ -257,7 +257,7 @@ template <class T> BasicValue<T> take_along_dim(const Call<T>& call) {
     else return call.tensor(i).sizes;
   };
   auto x = sizes_of(0), index = sizes_of(1);
-  QDQ_CHECK(x.size() == index.size() && !x.empty(), kInvalidArgument, call.op().target, " wants indices of ", x.size(),
+  QDQ_CHECK(x.size() == index.size() && !x.empty(), kInvalidArgument, call.op().target, " needs indices of ", x.size(),
             " dimensions, found shape ", to_string(index));
   const size_t axis = axis_of(call, 2, x.size());
   const auto own = x[axis], wanted = index[axis];
@@ -274,7 +274,7 @@ template <class T> BasicValue<T> take_along_dim(const Call<T>& call) {
 // Elements above (tril) or below (triu) the diagonal become 0.
 MetaValue infer_triangle(const Call<TensorMeta>& call) {
   QDQ_CHECK(call.tensor(0).sizes.size() >= 2, kInvalidArgument, call.op().target,
-            " wants at least 2 dimensions, found shape ", to_string(call.tensor(0).sizes));
+            " needs at least 2 dimensions, found shape ", to_string(call.tensor(0).sizes));
   return infer_like_self(call);
 }
 template <bool lower> Value eval_triangle(const Call<Tensor>& call) {
@@ -314,7 +314,7 @@ Value eval_repeat_interleave(const Call<Tensor>& call) {
 // the values has no shape before running.
 MetaValue infer_one_hot(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(x.dtype == DType::kS64, kInvalidArgument, call.op().target, " wants int64 classes, got ",
+  QDQ_CHECK(x.dtype == DType::kS64, kInvalidArgument, call.op().target, " needs int64 classes, got ",
             to_string(x.dtype));
   const SymInt classes = call.sym(1);
   QDQ_CHECK(!classes.constant() || *classes.constant() > 0, kUnsupported, call.op().target, " with ",

@@ -36,7 +36,7 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
 
 template <class... Metas> void check_same_dtype(const OpDef& op, const TensorMeta& first, const Metas&... others) {
   for (const TensorMeta* other : {&others...})
-    QDQ_CHECK(other->dtype == first.dtype, kInvalidArgument, op.target, " wants operands of one dtype, found ",
+    QDQ_CHECK(other->dtype == first.dtype, kInvalidArgument, op.target, " needs operands of one dtype, found ",
               to_string(first.dtype), " and ", to_string(other->dtype));
 }
 
@@ -80,7 +80,7 @@ Value eval_linear(const Call<Tensor>& call) {
 
 MetaValue infer_mm(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
-  QDQ_CHECK(a.sizes.size() == 2 && b.sizes.size() == 2, kInvalidArgument, "mm wants two matrices, found shapes ",
+  QDQ_CHECK(a.sizes.size() == 2 && b.sizes.size() == 2, kInvalidArgument, "mm needs two matrices, found shapes ",
             to_string(a.sizes), " and ", to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes[1], b, b.sizes[0]);
@@ -89,7 +89,7 @@ MetaValue infer_mm(const Call<TensorMeta>& call) {
 MetaValue infer_bmm(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
   QDQ_CHECK(a.sizes.size() == 3 && b.sizes.size() == 3 && may_be_equal(a.sizes[0], b.sizes[0]), kInvalidArgument,
-            "bmm wants two batches of equally many matrices, found shapes ", to_string(a.sizes), " and ",
+            "bmm needs two batches of equally many matrices, found shapes ", to_string(a.sizes), " and ",
             to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes[2], b, b.sizes[1]);
@@ -100,7 +100,7 @@ MetaValue infer_bmm(const Call<TensorMeta>& call) {
 MetaValue infer_matmul(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
   QDQ_CHECK(!a.sizes.empty() && !b.sizes.empty(), kInvalidArgument, call.op().target,
-            " wants tensors with axes, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
+            " needs tensors with axes, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
   check_same_dtype(call.op(), a, b);
   check_inner(call.op(), a, a.sizes.back(), b, b.sizes.size() == 1 ? b.sizes[0] : b.sizes[b.sizes.size() - 2]);
   const auto batch = [](const SymShape& s) { return s.size() > 2 ? SymShape(s.begin(), s.end() - 2) : SymShape(); };
@@ -291,7 +291,7 @@ Value eval_einsum(const Call<Tensor>& call) {
 MetaValue infer_outer(const Call<TensorMeta>& call) {
   const TensorMeta &a = call.tensor(0), &b = call.tensor(1);
   QDQ_CHECK(a.sizes.size() == 1 && b.sizes.size() == 1, kInvalidArgument, call.op().target,
-            " wants two vectors, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
+            " needs two vectors, found shapes ", to_string(a.sizes), " and ", to_string(b.sizes));
   return tensor_meta(result_dtype({operand_kind(call, 0), operand_kind(call, 1)}), {a.sizes[0], b.sizes[0]});
 }
 Value eval_outer(const Call<Tensor>& call) {

@@ -34,7 +34,7 @@ template <class T> bool is_training(const Call<T>& call, const BatchNormPlaces& 
 
 MetaValue infer_batch_norm_with(const Call<TensorMeta>& call, const BatchNormPlaces& at, bool has_saved) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(x.sizes.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shape ",
+  QDQ_CHECK(x.sizes.size() >= 2, kInvalidArgument, call.op().target, " needs at least 2 dimensions, found shape ",
             to_string(x.sizes));
   for (int i : {1, 2, at.running_mean, at.running_var}) {
     if (i < 0 || call.is_none(static_cast<size_t>(i))) continue;
@@ -46,7 +46,7 @@ MetaValue infer_batch_norm_with(const Call<TensorMeta>& call, const BatchNormPla
   const bool training = is_training(call, at);
   QDQ_CHECK(training || (at.running_mean >= 0 && !call.is_none(static_cast<size_t>(at.running_mean)) &&
                          !call.is_none(static_cast<size_t>(at.running_var))),
-            kInvalidArgument, call.op().target, " in evaluation mode wants running statistics");
+            kInvalidArgument, call.op().target, " in evaluation mode needs running statistics");
   const TensorMeta out = tensor_meta(x.dtype, x.sizes);
   if (!has_saved) return out;
   const DType saved = x.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
@@ -247,7 +247,7 @@ Value group_norm(const Call<Tensor>& call, int64_t groups, const Tensor* weight,
   const int64_t channels = x.size(1), inner = numel_of(Shape(x.sizes().begin() + 2, x.sizes().end())),
                 per_group = channels / groups;
   for (const Tensor* parameter : {weight, bias})
-    QDQ_CHECK(parameter == nullptr || parameter->numel() == channels, kInvalidArgument, call.op().target, " wants ",
+    QDQ_CHECK(parameter == nullptr || parameter->numel() == channels, kInvalidArgument, call.op().target, " needs ",
               channels, " numbers as weight and bias, found ", parameter->numel());
   const Shape stats{x.size(0), groups};
   check_float(x.dtype(), call.op().target);
@@ -265,7 +265,7 @@ constexpr BatchNormPlaces kInstanceNorm{3, 4, -1, 6, 7};
 MetaValue infer_instance_norm(const Call<TensorMeta>& call) {
   if (!call.boolean(5)) return infer_batch_norm_with(call, kInstanceNorm, false);
   const SymShape& sizes = call.tensor(0).sizes;
-  QDQ_CHECK(sizes.size() >= 2, kInvalidArgument, call.op().target, " wants at least 2 dimensions, found shape ",
+  QDQ_CHECK(sizes.size() >= 2, kInvalidArgument, call.op().target, " needs at least 2 dimensions, found shape ",
             to_string(sizes));
   return infer_like_self(call);
 }

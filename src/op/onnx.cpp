@@ -37,10 +37,10 @@ MetaValue infer_non_max_suppression(const Call<TensorMeta>& call) {
   const TensorMeta &boxes = call.tensor(0), &scores = call.tensor(1);
   const SymShape &b = boxes.sizes, &s = scores.sizes;
   QDQ_CHECK(boxes.dtype == DType::kF32 && scores.dtype == DType::kF32, kInvalidArgument, call.op().target,
-            " wants float32 boxes and scores, found ", to_string(boxes.dtype), " and ", to_string(scores.dtype));
+            " needs float32 boxes and scores, found ", to_string(boxes.dtype), " and ", to_string(scores.dtype));
   QDQ_CHECK(b.size() == 3 && s.size() == 3 && may_be_equal(b[0], s[0]) && may_be_equal(b[1], s[2]) &&
                 may_be_equal(b[2], SymInt(4)),
-            kInvalidArgument, call.op().target, " wants boxes [N, B, 4] and scores [N, C, B], found ", to_string(b),
+            kInvalidArgument, call.op().target, " needs boxes [N, B, 4] and scores [N, C, B], found ", to_string(b),
             " and ", to_string(s));
   return tensor_meta(DType::kS64, {size_from_values(), SymInt(3)});
 }
@@ -84,7 +84,7 @@ bool goes_yes(TreeMode mode, double value, double threshold) {
 }
 MetaValue infer_tree_ensemble(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(kTreeX);
-  QDQ_CHECK(x.sizes.size() == 2, kInvalidArgument, call.op().target, " wants rows [N, F], found shape ",
+  QDQ_CHECK(x.sizes.size() == 2, kInvalidArgument, call.op().target, " needs rows [N, F], found shape ",
             to_string(x.sizes));
   const int64_t targets = call.integer(kTreeNumTargets);
   QDQ_CHECK(targets >= 1 && targets <= 1 << 20, kInvalidArgument, call.op().target, " got ", targets, " targets");
@@ -162,7 +162,7 @@ MetaValue infer_pairwise(const Call<TensorMeta>& call) {
   bool fits = scores.sizes.size() == 2 && may_be_equal(scores.sizes[1], pairs);
   for (const size_t i : {size_t{1}, size_t{2}})
     fits = fits && call.tensor(i).sizes.size() == 1 && may_be_equal(call.tensor(i).sizes[0], pairs);
-  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants a score for each of ", pairs.to_string(),
+  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs a score for each of ", pairs.to_string(),
             " pairs, found shape ", to_string(scores.sizes));
   return tensor_meta(DType::kF32, {scores.sizes[0], SymInt(classes)});
 }

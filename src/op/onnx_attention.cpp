@@ -16,21 +16,21 @@ struct CacheShapes {
 MetaValue infer_cached_attention(const Call<TensorMeta>& call) {
   const SymShape &query = call.tensor(0).sizes, &key = call.tensor(1).sizes, &value = call.tensor(2).sizes;
   QDQ_CHECK(query.size() == 4 && key.size() == 4 && value.size() == 4, kInvalidArgument, call.op().target,
-            " wants four dimensions, found ", to_string(query), ", ", to_string(key), " and ", to_string(value));
+            " needs four dimensions, found ", to_string(query), ", ", to_string(key), " and ", to_string(value));
   const auto check = [&](size_t i, const SymShape& wanted) {
     if (call.is_none(i)) return;
     const SymShape& found = call.tensor(i).sizes;
     bool fits = found.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(found[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants its argument ", i, " of shape ", to_string(wanted),
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs its argument ", i, " of shape ", to_string(wanted),
               ", found ", to_string(found));
   };
   check(1, {query[0], key[1], query[2], query[3]});
   check(2, {query[0], key[1], query[2], query[3]});
   const auto heads = query[1].constant(), shared = key[1].constant();
   QDQ_CHECK(heads && shared && *shared >= 1 && *heads % *shared == 0, kInvalidArgument, call.op().target,
-            " wants heads that can be shared, found ", to_string(query), " and ", to_string(key));
-  QDQ_CHECK(call.is_none(3) == call.is_none(4), kInvalidArgument, call.op().target, " wants both pasts or none");
+            " needs heads that can be shared, found ", to_string(query), " and ", to_string(key));
+  QDQ_CHECK(call.is_none(3) == call.is_none(4), kInvalidArgument, call.op().target, " needs both pasts or none");
   if (!call.is_none(3)) {
     QDQ_CHECK(call.tensor(3).sizes.size() == 4, kInvalidArgument, call.op().target, " got a past of shape ",
               to_string(call.tensor(3).sizes));
@@ -38,8 +38,8 @@ MetaValue infer_cached_attention(const Call<TensorMeta>& call) {
     check(4, call.tensor(3).sizes);
   }
   QDQ_CHECK(may_be_equal(numel_of(call.tensor(5).sizes), query[0]), kInvalidArgument, call.op().target,
-            " wants one length for each sample, found ", to_string(call.tensor(5).sizes));
-  QDQ_CHECK(call.is_none(7) == call.is_none(8), kInvalidArgument, call.op().target, " wants both tables or none");
+            " needs one length for each sample, found ", to_string(call.tensor(5).sizes));
+  QDQ_CHECK(call.is_none(7) == call.is_none(8), kInvalidArgument, call.op().target, " needs both tables or none");
   if (!call.is_none(7)) {
     QDQ_CHECK(call.tensor(7).sizes.size() == 2, kInvalidArgument, call.op().target, " got a table of shape ",
               to_string(call.tensor(7).sizes));

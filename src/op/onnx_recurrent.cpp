@@ -77,7 +77,7 @@ std::vector<CellFunction> functions_of(const Call<Tensor>& call, const CellArgum
     out.push_back(std::move(function));
     begin = end + 1;
   }
-  QDQ_CHECK(out.size() == wanted, kInvalidArgument, call.op().target, " wants ", wanted, " activations, found ",
+  QDQ_CHECK(out.size() == wanted, kInvalidArgument, call.op().target, " needs ", wanted, " activations, found ",
             out.size());
   return out;
 }
@@ -87,14 +87,14 @@ MetaValue infer_onnx_cell(const Call<TensorMeta>& call, OnnxCell cell) {
   const CellArguments at = places_of(cell);
   const SymShape &x = call.tensor(0).sizes, &w = call.tensor(1).sizes, &r = call.tensor(2).sizes;
   QDQ_CHECK(x.size() == 3 && w.size() == 3 && r.size() == 3, kInvalidArgument, call.op().target,
-            " wants three dimensions, found shapes ", to_string(x), ", ", to_string(w), " and ", to_string(r));
+            " needs three dimensions, found shapes ", to_string(x), ", ", to_string(w), " and ", to_string(r));
   const SymInt hidden = r[2], rows = hidden * SymInt(num_gates(cell)), directions(num_directions(call, at));
   const auto check = [&](int i, const SymShape& wanted) {
     if (i < 0 || call.is_none(static_cast<size_t>(i))) return;
     const SymShape& found = call.tensor(static_cast<size_t>(i)).sizes;
     bool fits = found.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(found[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants its argument ", i, " of shape ", to_string(wanted),
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs its argument ", i, " of shape ", to_string(wanted),
               ", found ", to_string(found));
   };
   check(1, {directions, rows, x[2]});

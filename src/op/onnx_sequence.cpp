@@ -8,13 +8,13 @@ namespace {
 
 const Value::List& list_in(const Call<Tensor>& call) {
   const auto* list = call[0].get_if<Value::List>();
-  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list of tensors, found ",
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " needs a list of tensors, found ",
             call[0].is_none() ? "None" : "one tensor");
   return *list;
 }
 Tensor element(const Call<Tensor>& call, const Value& value) {
   const Tensor* tensor = value.get_if<Tensor>();
-  QDQ_CHECK(tensor != nullptr, kInvalidArgument, call.op().target, " found something else than a tensor in its list");
+  QDQ_CHECK(tensor != nullptr, kInvalidArgument, call.op().target, " found something other than a tensor in its list");
   return *tensor;
 }
 
@@ -56,7 +56,7 @@ Value eval_length(const Call<Tensor>& call) { return Tensor::scalar(length(call)
 Value eval_split_to_list(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor* split = call.optional_tensor(1);
-  QDQ_CHECK(x.dim() > 0, kInvalidArgument, call.op().target, " wants an axis to divide, found one number");
+  QDQ_CHECK(x.dim() > 0, kInvalidArgument, call.op().target, " needs an axis to divide, found one number");
   const int64_t axis = wrap_axis(call.integer(2), x.dim()), size = x.size(axis);
   std::vector<int64_t> parts;
   bool is_dropped = false;  // the axis
@@ -67,7 +67,7 @@ Value eval_split_to_list(const Call<Tensor>& call) {
     for (int64_t rest = size; rest > 0; rest -= std::min(rest, each)) parts.push_back(std::min(rest, each));
   } else {
     const Tensor sizes = split->to(DType::kS64).contiguous();
-    QDQ_CHECK(sizes.dim() == 1, kInvalidArgument, call.op().target, " wants a list of sizes, found shape ",
+    QDQ_CHECK(sizes.dim() == 1, kInvalidArgument, call.op().target, " needs a list of sizes, found shape ",
               to_string(sizes.sizes()));
     parts.assign(sizes.data<int64_t>(), sizes.data<int64_t>() + sizes.numel());
   }

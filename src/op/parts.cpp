@@ -40,7 +40,7 @@ MetaValue infer_slice(const Call<TensorMeta>& call) {
   QDQ_CHECK(!x.sizes.empty(), kInvalidArgument, call.op().target, " cannot slice a tensor without axes");
   const int64_t step = call.integer(4);
   constexpr int64_t kMost = int64_t{1} << 31;  // so that strides cannot overflow
-  QDQ_CHECK(step >= 1 && step <= kMost, kInvalidArgument, call.op().target, " wants a step from 1 to ", kMost,
+  QDQ_CHECK(step >= 1 && step <= kMost, kInvalidArgument, call.op().target, " needs a step from 1 to ", kMost,
             ", found ", step);
   SymShape sizes = x.sizes;
   SymInt& size = sizes[axis_of(call, 1, x.sizes.size())];
@@ -99,7 +99,7 @@ template <class T> Lengths equal_lengths(const Call<T>& call, int64_t size, int6
 }
 template <class T> Lengths chunk_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), chunks = call.integer(1);
-  QDQ_CHECK(chunks > 0, kInvalidArgument, call.op().target, " wants at least 1 chunk, found ", chunks);
+  QDQ_CHECK(chunks > 0, kInvalidArgument, call.op().target, " needs at least 1 chunk, found ", chunks);
   return equal_lengths(call, n, n == 0 ? 1 : (n - 1) / chunks + 1);
 }
 template <class T> Lengths split_lengths(const Call<T>& call, const SymInt& size) {
@@ -107,7 +107,7 @@ template <class T> Lengths split_lengths(const Call<T>& call, const SymInt& size
 }
 template <class T> Lengths section_lengths(const Call<T>& call, const SymInt& size) {
   const int64_t n = known_size(call, size), sections = call.integer(1);
-  QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " wants 1 to 65536 sections, found ",
+  QDQ_CHECK(sections > 0 && sections <= 65536, kInvalidArgument, call.op().target, " needs 1 to 65536 sections, found ",
             sections);
   Lengths out(static_cast<size_t>(sections), n / sections);
   std::for_each_n(out.begin(), n % sections, [](int64_t& length) { ++length; });
@@ -177,7 +177,7 @@ template <class T> Lengths lengths_between(const Call<T>& call, const SymInt& si
   int64_t at = 0;
   for (int64_t end : call.integers(1)) {
     end = std::clamp<int64_t>(end < 0 ? end + n : end, 0, n);
-    QDQ_CHECK(end >= at, kUnsupported, call.op().target, " wants places in order, found ", end, " behind ", at);
+    QDQ_CHECK(end >= at, kUnsupported, call.op().target, " needs places in order, found ", end, " behind ", at);
     out.push_back(end - at);
     at = end;
   }
@@ -187,7 +187,7 @@ template <class T> Lengths lengths_between(const Call<T>& call, const SymInt& si
 
 MetaValue infer_cat(const Call<TensorMeta>& call) {
   std::vector<TensorMeta> parts = call.tensors(0);
-  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
+  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " needs at least one tensor");
   DType dtype = parts[0].dtype;
   for (const TensorMeta& part : parts) dtype = promote(dtype, part.dtype);
   // PyTorch skips tensors of shape [0], whatever the others' rank is.
@@ -195,7 +195,7 @@ MetaValue infer_cat(const Call<TensorMeta>& call) {
   if (std::any_of(parts.begin(), parts.end(), [&](const TensorMeta& part) { return part.sizes != nothing; }))
     std::erase_if(parts, [&](const TensorMeta& part) { return part.sizes == nothing; });
   SymShape sizes = parts[0].sizes;
-  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " wants tensors with axes");
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " needs tensors with axes");
   const size_t axis = axis_of(call, 1, sizes.size());
   for (size_t n = 1; n < parts.size(); ++n) {
     bool fits = parts[n].sizes.size() == sizes.size();
@@ -221,7 +221,7 @@ Value eval_cat(const Call<Tensor>& call) {
 }
 MetaValue infer_stack(const Call<TensorMeta>& call) {
   const std::vector<TensorMeta> parts = call.tensors(0);
-  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
+  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " needs at least one tensor");
   DType dtype = parts[0].dtype;
   SymShape sizes = parts[0].sizes;
   for (const TensorMeta& part : parts) {

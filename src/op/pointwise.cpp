@@ -131,7 +131,7 @@ Value eval_div_mode(const Call<Tensor>& call) {
   if (call.is_none(2)) return eval_div(call);
   if (call.string(2) == "floor") return eval_floor_divide(call);
   QDQ_CHECK(call.string(2) == "trunc", kInvalidArgument, call.op().target,
-            " wants rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
+            " needs rounding_mode 'floor' or 'trunc', found '", call.string(2), "'");
   return binary(call, [](auto x, auto y) { return divide_trunc(x, y); });
 }
 Value eval_remainder(const Call<Tensor>& call) {
@@ -282,7 +282,7 @@ struct ShiftRight {
 };
 template <class F> Value eval_shift(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
-  QDQ_CHECK(is_integral(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
+  QDQ_CHECK(is_integral(dtype), kInvalidArgument, call.op().target, " needs integers, found ", to_string(dtype));
   const Tensor a = operand(call, 0).to(dtype).to(DType::kS64), b = operand(call, 1).to(dtype).to(DType::kS64);
   return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()),
                       F{static_cast<int64_t>(8 * size_of(dtype)), dtype == DType::kU64})
@@ -306,7 +306,7 @@ struct Lcm {
 
 template <class F> Value eval_bitwise(const Call<Tensor>& call) {
   const DType dtype = common_dtype(call);
-  QDQ_CHECK(!is_floating(dtype), kInvalidArgument, call.op().target, " wants integers, found ", to_string(dtype));
+  QDQ_CHECK(!is_floating(dtype), kInvalidArgument, call.op().target, " needs integers, found ", to_string(dtype));
   const Tensor a = operand(call, 0).to(DType::kS64), b = operand(call, 1).to(DType::kS64);
   return map<int64_t>(a, b, broadcast_shapes(a.sizes(), b.sizes()), F{}).to(dtype);
 }

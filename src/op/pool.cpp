@@ -50,7 +50,7 @@ SymInt pooled_extent(const SymInt& in, const PoolWindow& window, size_t axis) {
 }
 
 void check_rank(const OpDef& op, const SymShape& sizes, size_t axes) {
-  QDQ_CHECK(sizes.size() == axes + 1 || sizes.size() == axes + 2, kInvalidArgument, op.target, " wants ", axes + 1,
+  QDQ_CHECK(sizes.size() == axes + 1 || sizes.size() == axes + 2, kInvalidArgument, op.target, " needs ", axes + 1,
             " or ", axes + 2, " dimensions, found shape ", to_string(sizes));
 }
 
@@ -228,7 +228,7 @@ MetaValue infer_output_size(const Call<TensorMeta>& call, size_t axes, bool has_
   const TensorMeta& x = call.tensor(0);
   check_rank(call.op(), x.sizes, axes);
   const SymShape wanted = call.syms(1);
-  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " needs ", axes, " output extents, found ",
             wanted.size());
   SymShape sizes = x.sizes;
   for (size_t a = 0; a < axes; ++a) {
@@ -260,10 +260,10 @@ MetaValue infer_max_unpool(const Call<TensorMeta>& call, size_t axes) {
   check_rank(call.op(), x.sizes, axes);
   bool fits = indices.dtype == DType::kS64 && indices.sizes.size() == x.sizes.size();
   for (size_t a = 0; fits && a < x.sizes.size(); ++a) fits = may_be_equal(indices.sizes[a], x.sizes[a]);
-  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants an int64 index for each element of shape ",
+  QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs an int64 index for each element of shape ",
             to_string(x.sizes), ", found ", to_string(indices.dtype), " ", to_string(indices.sizes));
   const SymShape wanted = call.syms(2);
-  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+  QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " needs ", axes, " output extents, found ",
             wanted.size());
   SymShape sizes = x.sizes;
   for (size_t a = 0; a < axes; ++a) {

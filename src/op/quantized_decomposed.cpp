@@ -50,15 +50,15 @@ void check_range(const OpDef& op, int64_t qmin, int64_t qmax, DType dtype) {
 // f16 and bf16 are quantized as f32.
 void check_float_input(const OpDef& op, DType dtype) {
   QDQ_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16, kInvalidArgument, op.target,
-            " wants a float32 tensor, found ", to_string(dtype));
+            " needs a float32 tensor, found ", to_string(dtype));
 }
 void check_dtype_is(const OpDef& op, DType found, DType wanted) {
   check_quantized_dtype(op, wanted);
-  QDQ_CHECK(found == wanted, kInvalidArgument, op.target, " wants a ", to_string(wanted), " tensor, found ",
+  QDQ_CHECK(found == wanted, kInvalidArgument, op.target, " needs a ", to_string(wanted), " tensor, found ",
             to_string(found));
 }
 void check_one(const OpDef& op, const TensorMeta& qparam, const char* name) {
-  QDQ_CHECK(may_be_equal(numel_of(qparam.sizes), SymInt(1)), kInvalidArgument, op.target, " wants one number as ", name,
+  QDQ_CHECK(may_be_equal(numel_of(qparam.sizes), SymInt(1)), kInvalidArgument, op.target, " needs one number as ", name,
             ", found shape ", to_string(qparam.sizes));
 }
 
@@ -127,7 +127,7 @@ void check_channels(const Call<TensorMeta>& call, size_t axis_place) {
   for (size_t i : {size_t{1}, size_t{2}}) {
     if (call.is_none(i)) continue;
     const SymInt count = numel_of(call.tensor(i).sizes);
-    QDQ_CHECK(count == SymInt(1) || may_be_equal(count, channels), kInvalidArgument, call.op().target, " wants ",
+    QDQ_CHECK(count == SymInt(1) || may_be_equal(count, channels), kInvalidArgument, call.op().target, " needs ",
               channels.to_string(), " numbers as ", call.op().schema.arguments[i].name, ", found shape ",
               to_string(call.tensor(i).sizes));
   }
@@ -160,7 +160,7 @@ Value eval_dequantize_per_channel(const Call<Tensor>& call) {
   return ((input - along(call.tensor(2), axis, input)) * scales).to(out);
 }
 MetaValue infer_fake_quant_per_channel(const Call<TensorMeta>& call) {
-  QDQ_CHECK(call.tensor(0).dtype == DType::kF32, kInvalidArgument, call.op().target, " wants a float32 tensor, found ",
+  QDQ_CHECK(call.tensor(0).dtype == DType::kF32, kInvalidArgument, call.op().target, " needs a float32 tensor, found ",
             to_string(call.tensor(0).dtype));
   check_channels(call, 3);
   return infer_like_self(call);
@@ -186,10 +186,10 @@ MetaValue infer_quantize_per_token(const Call<TensorMeta>& call) {
   const DType dtype = call.dtype(5, DType::kS8);
   check_range(call.op(), call.integer(3), call.integer(4), dtype);
   const SymShape& sizes = call.tensor(0).sizes;
-  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " wants a tensor with axes");
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " needs a tensor with axes");
   const SymInt tokens = numel_of(SymShape(sizes.begin(), sizes.end() - 1));
   for (size_t i : {size_t{1}, size_t{2}})
-    QDQ_CHECK(may_be_equal(numel_of(call.tensor(i).sizes), tokens), kInvalidArgument, call.op().target, " wants ",
+    QDQ_CHECK(may_be_equal(numel_of(call.tensor(i).sizes), tokens), kInvalidArgument, call.op().target, " needs ",
               tokens.to_string(), " ", call.op().schema.arguments[i].name, ", found shape ",
               to_string(call.tensor(i).sizes));
   return tensor_meta(dtype, sizes);
@@ -212,7 +212,7 @@ Value eval_dequantize_per_token(const Call<Tensor>& call) {
 template <class T> int64_t group_size_of(const Call<T>& call, const SymShape& sizes, const SymShape& scales) {
   int64_t group = call.integer(6);
   QDQ_CHECK(group > 1 && sizes.size() == 2 && sizes[1].is_constant(), kInvalidArgument, call.op().target,
-            " wants a matrix and groups of more than 1 element, found shape ", to_string(sizes), " and group size ",
+            " needs a matrix and groups of more than 1 element, found shape ", to_string(sizes), " and group size ",
             group);
   const int64_t columns = *sizes[1].constant();
   if (group > columns && !scales.empty() && scales.back() == SymInt(1)) group = columns;
@@ -225,7 +225,7 @@ void check_groups(const Call<TensorMeta>& call) {
   const SymInt groups = numel_of(sizes).floor_div(SymInt(group_size_of(call, sizes, call.tensor(1).sizes)));
   for (size_t i : {size_t{1}, size_t{2}})
     QDQ_CHECK(call.is_none(i) || may_be_equal(numel_of(call.tensor(i).sizes), groups), kInvalidArgument,
-              call.op().target, " wants ", groups.to_string(), " ", call.op().schema.arguments[i].name,
+              call.op().target, " needs ", groups.to_string(), " ", call.op().schema.arguments[i].name,
               ", found shape ", to_string(call.tensor(i).sizes));
 }
 MetaValue infer_quantize_group(const Call<TensorMeta>& call) {
@@ -314,7 +314,7 @@ template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
 }
 
 SymShape token_sizes(const SymShape& sizes, const OpDef& op) {
-  QDQ_CHECK(!sizes.empty(), kInvalidArgument, op.target, " wants a tensor with axes");
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, op.target, " needs a tensor with axes");
   SymShape out = sizes;
   out.back() = 1;
   return out;

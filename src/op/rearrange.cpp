@@ -24,7 +24,7 @@ template <class T, size_t axes> BasicValue<T> at_least(const Call<T>& call) {
 template <class T, size_t axes> BasicValue<T> stacked(const Call<T>& call) {
   ValueList<T> parts;
   for (const T& tensor : call.tensors(0)) parts.push_back(with_axes<T>(tensor, axes));
-  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
+  QDQ_CHECK(!parts.empty(), kInvalidArgument, call.op().target, " needs at least one tensor");
   const int64_t axis = axes == 3 ? 2 : axes == 2 || shape_of(parts[0]).size() == 1 ? 0 : 1;
   return run_op<T>("cat", {parts, axis});
 }
@@ -40,7 +40,7 @@ template <class T> BasicValue<T> block_diag(const Call<T>& call) {
   ValueList<T> parts, rows;
   for (const T& tensor : call.tensors(0)) {
     parts.push_back(with_axes<T>(tensor, 2));
-    QDQ_CHECK(shape_of(parts.back()).size() == 2, kInvalidArgument, call.op().target, " wants matrices, found shape ",
+    QDQ_CHECK(shape_of(parts.back()).size() == 2, kInvalidArgument, call.op().target, " needs matrices, found shape ",
               to_string(shape_of(parts.back())));
     columns = columns + shape_of(parts.back())[1];
   }
@@ -49,7 +49,7 @@ template <class T> BasicValue<T> block_diag(const Call<T>& call) {
     rows.push_back(run_op<T>("constant_pad_nd", {part, ValueList<T>{before, columns - before - own}}));
     before = before + own;
   }
-  QDQ_CHECK(!rows.empty(), kInvalidArgument, call.op().target, " wants at least one tensor");
+  QDQ_CHECK(!rows.empty(), kInvalidArgument, call.op().target, " needs at least one tensor");
   return run_op<T>("cat", {rows, 0});
 }
 template <class T> BasicValue<T> meshgrid(const Call<T>& call) {
@@ -90,7 +90,7 @@ template <class T> BasicValue<T> rot90(const Call<T>& call) {
   const std::vector<int64_t> axes = call.integers(2);
   const int64_t quarters = (call.integer(1) % 4 + 4) % 4, rank = static_cast<int64_t>(shape_of(call[0]).size());
   QDQ_CHECK(axes.size() == 2 && wrap_axis(axes[0], rank) != wrap_axis(axes[1], rank), kInvalidArgument,
-            call.op().target, " wants two different axes");
+            call.op().target, " needs two different axes");
   if (quarters == 0) return run_op<T>("clone", {call[0]});
   if (quarters == 2) return run_op<T>("flip", {call[0], call[2]});
   const auto flipped = run_op<T>("flip", {call[0], ValueList<T>{axes[quarters == 1 ? 1 : 0]}});
@@ -104,7 +104,7 @@ template <class T> BasicValue<T> diff(const Call<T>& call) {
   if (!call.is_none(4)) parts.push_back(call[4]);
   BasicValue<T> x = parts.size() == 1 ? call[0] : run_op<T>("cat", {parts, axis});
   constexpr int64_t kMost = 4096;
-  QDQ_CHECK(n >= 0 && n <= kMost, kInvalidArgument, call.op().target, " wants 0 to ", kMost, " times, found ", n);
+  QDQ_CHECK(n >= 0 && n <= kMost, kInvalidArgument, call.op().target, " needs 0 to ", kMost, " times, found ", n);
   if (n == 0) return run_op<T>("clone", {x});
   for (int64_t i = 0; i < n; ++i) {
     const SymInt size = shape_of(x)[static_cast<size_t>(axis)];
@@ -131,7 +131,7 @@ template <class T> BasicValue<T> diagonal_copy(const Call<T>& call) {
 }
 template <class T> BasicValue<T> diag(const Call<T>& call) {
   const size_t rank = shape_of(call[0]).size();
-  QDQ_CHECK(rank == 1 || rank == 2, kInvalidArgument, call.op().target, " wants a vector or a matrix, found shape ",
+  QDQ_CHECK(rank == 1 || rank == 2, kInvalidArgument, call.op().target, " needs a vector or a matrix, found shape ",
             to_string(shape_of(call[0])));
   if (rank == 1) return run_op<T>("diag_embed", {call[0], call[1]});
   return run_op<T>("diagonal_copy", {call[0], call[1]});
@@ -140,7 +140,7 @@ template <class T> BasicValue<T> diagflat(const Call<T>& call) {
   return run_op<T>("diag_embed", {run_op<T>("reshape", {call[0], ValueList<T>{-1}}), call[1]});
 }
 template <class T> BasicValue<T> trace(const Call<T>& call) {
-  QDQ_CHECK(shape_of(call[0]).size() == 2, kInvalidArgument, call.op().target, " wants a matrix, found shape ",
+  QDQ_CHECK(shape_of(call[0]).size() == 2, kInvalidArgument, call.op().target, " needs a matrix, found shape ",
             to_string(shape_of(call[0])));
   return run_op<T>("sum", {run_op<T>("diagonal", {call[0]})});
 }

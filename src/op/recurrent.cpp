@@ -29,14 +29,14 @@ template <class T> Net read_net(const Call<T>& call) {
 template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
   if (cell != Cell::kLstm) return {call.tensor(1)};
   const std::vector<T> states = call.tensors(1);
-  QDQ_CHECK(states.size() == 2, kInvalidArgument, call.op().target, " wants two states, found ", states.size());
+  QDQ_CHECK(states.size() == 2, kInvalidArgument, call.op().target, " needs two states, found ", states.size());
   return states;
 }
 
 MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
   const TensorMeta& x = call.tensor(0);
   const Net net = read_net(call);
-  QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " wants an input of 3 dimensions, found shape ",
+  QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " needs an input of 3 dimensions, found shape ",
             to_string(x.sizes));
   const std::vector<TensorMeta> states = states_of(call, cell), params = call.tensors(2);
   const SymInt batch = x.sizes[net.batch_first ? 0 : 1],
@@ -56,7 +56,7 @@ MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
     if (i % per_cell == 1) wanted.push_back(hidden);
     bool fits = params[i].sizes.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(params[i].sizes[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants parameter ", i, " of shape ", to_string(wanted),
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs parameter ", i, " of shape ", to_string(wanted),
               ", found ", to_string(params[i].sizes));
   }
   SymShape sizes = x.sizes;

@@ -59,7 +59,7 @@ template <class T> DType sum_dtype(const Call<T>& call, DType self) {
 MetaValue infer_sum(const Call<TensorMeta>& call) { return reduced_meta(call, sum_dtype(call, call.tensor(0).dtype)); }
 MetaValue infer_mean(const Call<TensorMeta>& call) {
   const DType dtype = sum_dtype(call, call.tensor(0).dtype);
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ",
             to_string(call.tensor(0).dtype));
   return reduced_meta(call, dtype);
 }
@@ -213,7 +213,7 @@ template <class C> double variance_of(const C* x, int64_t n, double correction) 
   return sum / std::max(static_cast<double>(n) - correction, 0.0);
 }
 MetaValue infer_float_reduction(const Call<TensorMeta>& call) {
-  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ",
             to_string(call.tensor(0).dtype));
   return reduced_meta(call, call.tensor(0).dtype);
 }
@@ -261,7 +261,7 @@ namespace {
 
 MetaValue infer_norm(const Call<TensorMeta>& call) {
   const DType dtype = sum_dtype(call, call.tensor(0).dtype);
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ",
             to_string(call.tensor(0).dtype));
   return reduced_meta(call, dtype);
 }
@@ -308,7 +308,7 @@ enum class Softmax { kPlain, kLog, kSafe };
 MetaValue infer_softmax(const Call<TensorMeta>& call) {
   const DType dtype =
       call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
-  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ", to_string(dtype));
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ", to_string(dtype));
   axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);
 }
@@ -352,7 +352,7 @@ Value eval_cumprod(const Call<Tensor>& call) {
   });
 }
 MetaValue infer_logcumsumexp(const Call<TensorMeta>& call) {
-  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " wants a float tensor, found ",
+  QDQ_CHECK(is_floating(call.tensor(0).dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ",
             to_string(call.tensor(0).dtype));
   return infer_cumsum(call);
 }
@@ -403,7 +403,7 @@ MetaValue infer_topk(const Call<TensorMeta>& call) {
   const SymInt k = call.sym(1);
   const size_t axis = axis_or_scalar(call, 2, x.sizes.size());
   const std::optional<int64_t> wanted = k.constant(), size = x.sizes.empty() ? 1 : x.sizes[axis].constant();
-  QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk wants ", k.to_string(),
+  QDQ_CHECK(!wanted || (*wanted >= 0 && (!size || *wanted <= *size)), kInvalidArgument, "topk needs ", k.to_string(),
             " elements of an axis of shape ", to_string(x.sizes));
   return ordered_meta(call, axis, &k);
 }
@@ -428,7 +428,7 @@ MetaValue infer_kth(const Call<TensorMeta>& call) {
     const std::optional<int64_t> size =
         x.sizes.empty() ? 1 : x.sizes[axis_or_scalar(call, 2, x.sizes.size())].constant();
     QDQ_CHECK(call.integer(*k) >= 1 && (!size || call.integer(*k) <= *size), kInvalidArgument, call.op().target,
-              " wants element ", call.integer(*k), " of an axis of shape ", to_string(x.sizes));
+              " needs element ", call.integer(*k), " of an axis of shape ", to_string(x.sizes));
   }
   return MetaValue::List{reduced_meta(call, x.dtype), reduced_meta(call, DType::kS64)};
 }

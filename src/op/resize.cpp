@@ -87,23 +87,23 @@ template <class T> std::optional<double> scale_of(const Call<T>& call, size_t ax
   const BasicValue<T>& value = (*list)[axis];
   if (const double* number = value.template get_if<double>()) return *number;
   if (const int64_t* number = value.template get_if<int64_t>()) return static_cast<double>(*number);
-  fail(ErrorCode::kInvalidArgument, call.op().target, " wants numbers as scale factors");
+  fail(ErrorCode::kInvalidArgument, call.op().target, " needs numbers as scale factors");
 }
 MetaValue infer_resized(const Call<TensorMeta>& call, Kernel kernel, size_t axes) {
   const TensorMeta& x = call.tensor(0);
-  QDQ_CHECK(x.sizes.size() == axes + 2, kInvalidArgument, call.op().target, " wants ", axes + 2,
+  QDQ_CHECK(x.sizes.size() == axes + 2, kInvalidArgument, call.op().target, " needs ", axes + 2,
             " dimensions, found shape ", to_string(x.sizes));
   SymShape sizes = x.sizes;
   if (!call.is_none(1)) {
     const SymShape wanted = call.syms(1);
-    QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " wants ", axes, " output extents, found ",
+    QDQ_CHECK(wanted.size() == axes, kInvalidArgument, call.op().target, " needs ", axes, " output extents, found ",
               wanted.size());
     std::copy(wanted.begin(), wanted.end(), sizes.begin() + 2);
   } else {
     for (size_t a = 0; a < axes; ++a) {
       const std::optional<double> scale = scale_of(call, a, kernel);
       QDQ_CHECK(scale && *scale > 0 && *scale < 1e9, kInvalidArgument, call.op().target,
-                " wants output extents or positive scale factors");
+                " needs output extents or positive scale factors");
       if (const std::optional<int64_t> extent = sizes[a + 2].constant()) {
         sizes[a + 2] = static_cast<int64_t>(static_cast<double>(*extent) * *scale);
       } else {
@@ -246,7 +246,7 @@ MetaValue infer_shuffled(const Call<TensorMeta>& call, bool back) {
   const TensorMeta& x = call.tensor(0);
   const int64_t r = call.integer(1);
   QDQ_CHECK(x.sizes.size() >= 3 && r >= 1 && r < 65536, kInvalidArgument, call.op().target, " by ", r,
-            " wants at least 3 dimensions, found shape ", to_string(x.sizes));
+            " needs at least 3 dimensions, found shape ", to_string(x.sizes));
   SymShape sizes = x.sizes;
   SymInt &channels = sizes[sizes.size() - 3], &height = sizes[sizes.size() - 2], &width = sizes[sizes.size() - 1];
   const auto divides = [](const SymInt& size, int64_t by) { return !size.is_constant() || *size.constant() % by == 0; };

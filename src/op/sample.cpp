@@ -22,14 +22,14 @@ MetaValue infer_grid_sampler(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &grid = call.tensor(1);
   const size_t rank = x.sizes.size();
   QDQ_CHECK(is_floating(x.dtype) && x.dtype == grid.dtype, kInvalidArgument, call.op().target,
-            " wants an image and a grid of one float dtype, found ", to_string(x.dtype), " and ",
+            " needs an image and a grid of one float dtype, found ", to_string(x.dtype), " and ",
             to_string(grid.dtype));
   QDQ_CHECK((rank == 4 || rank == 5) && grid.sizes.size() == rank && may_be_equal(x.sizes[0], grid.sizes[0]) &&
                 may_be_equal(grid.sizes[rank - 1], SymInt(static_cast<int64_t>(rank) - 2)),
             kInvalidArgument, call.op().target, " cannot read an image of shape ", to_string(x.sizes),
             " at a grid of shape ", to_string(grid.sizes));
   QDQ_CHECK(read_sampling(call) != Sampling::kCubic || rank == 4, kInvalidArgument, call.op().target,
-            " reads images of two axes alone by cubic interpolation, found shape ", to_string(x.sizes));
+            " supports cubic interpolation only for images of two axes, found shape ", to_string(x.sizes));
   for (size_t a = 2; a < rank; ++a)
     QDQ_CHECK(!(x.sizes[a] == SymInt(0)), kInvalidArgument, call.op().target, " got an image of shape ",
               to_string(x.sizes));

@@ -10,7 +10,7 @@ namespace {
 // order.
 Value eval_index_put_(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " wants ", to_string(x.dtype()),
+  QDQ_CHECK(call.tensor(2).dtype() == x.dtype(), kInvalidArgument, call.op().target, " needs ", to_string(x.dtype()),
             " values, found ", to_string(call.tensor(2).dtype()));
   const auto [sizes, offsets] = pick_elements(call);
   const Tensor values = call.tensor(2).expand(sizes).clone();
@@ -116,7 +116,7 @@ MetaValue infer_index_slices(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &index = call.tensor(2);
   check_index_dtype(call.op(), index.dtype);
   const size_t axis = axis_or_scalar(call, 1, x.sizes.size());
-  QDQ_CHECK(index.sizes.size() <= 1, kInvalidArgument, call.op().target, " wants a list of indices, found shape ",
+  QDQ_CHECK(index.sizes.size() <= 1, kInvalidArgument, call.op().target, " needs a list of indices, found shape ",
             to_string(index.sizes));
   if (place_of(call, "source")) {
     const TensorMeta& source = call.tensor(3);
@@ -141,7 +141,7 @@ Value eval_index_slices(const Call<Tensor>& call) {
   if (!sizes.empty()) sizes[axis_of(call, 1, sizes.size())] = call.tensor(2).numel();
   const Tensor values = operand(call, 3);
   QDQ_CHECK(place_of(call, "source") || values.dim() == 0, kInvalidArgument, call.op().target,
-            " wants one value, found shape ", to_string(values.sizes()));
+            " needs one value, found shape ", to_string(values.sizes()));
   const std::string_view name = call.op().schema.name;
   const Value index = spread_index(call, sizes);
   if (name == "index_add") {
@@ -177,7 +177,7 @@ template <const std::string_view& view> Value eval_part_scatter(const Call<Tenso
   for (size_t i = 2; i < call.size(); ++i) args.push_back(call[i]);
   const OpDef& op = *find_op(view);
   const Tensor part = *op.eval(Call<Tensor>(op, std::move(args))).get_if<Tensor>();
-  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " wants a source of shape ",
+  QDQ_CHECK(part.sizes() == call.tensor(1).sizes(), kInvalidArgument, call.op().target, " needs a source of shape ",
             to_string(part.sizes()), ", found ", to_string(call.tensor(1).sizes()));
   part.copy_from(call.tensor(1));
   return out;

@@ -62,7 +62,7 @@ Value eval_nonzero_list(const Call<Tensor>& call) {
 }
 
 void check_mask(const OpDef& op, DType dtype) {
-  QDQ_CHECK(dtype == DType::kBool || dtype == DType::kU8, kInvalidArgument, op.target, " wants a bool mask, found ",
+  QDQ_CHECK(dtype == DType::kBool || dtype == DType::kU8, kInvalidArgument, op.target, " needs a bool mask, found ",
             to_string(dtype));
 }
 MetaValue infer_masked_select(const Call<TensorMeta>& call) {
@@ -83,7 +83,7 @@ Value eval_masked_select(const Call<Tensor>& call) {
 }
 MetaValue infer_masked_scatter(const Call<TensorMeta>& call) {
   check_mask(call.op(), call.tensor(1).dtype);
-  QDQ_CHECK(call.tensor(0).dtype == call.tensor(2).dtype, kInvalidArgument, call.op().target, " wants a ",
+  QDQ_CHECK(call.tensor(0).dtype == call.tensor(2).dtype, kInvalidArgument, call.op().target, " needs a ",
             to_string(call.tensor(0).dtype), " source, found ", to_string(call.tensor(2).dtype));
   return tensor_meta(call.tensor(0).dtype, broadcast_shapes(call.tensor(0).sizes, call.tensor(1).sizes));
 }
@@ -266,7 +266,7 @@ MetaValue infer_bincount(const Call<TensorMeta>& call) {
   const TensorMeta* weights = call.optional_tensor(1);
   QDQ_CHECK(is_integral(x.dtype) && x.sizes.size() == 1 && call.integer(2) >= 0 &&
                 (!weights || (weights->sizes.size() == 1 && may_be_equal(weights->sizes[0], x.sizes[0]))),
-            kInvalidArgument, call.op().target, " wants a list of integers, and as many weights, found ",
+            kInvalidArgument, call.op().target, " needs a list of integers, and as many weights, found ",
             to_string(x.dtype), " ", to_string(x.sizes));
   const DType dtype = !weights ? DType::kS64 : weights->dtype == DType::kF32 ? DType::kF32 : DType::kF64;
   return tensor_meta(dtype, {size_from_values()});
@@ -293,7 +293,7 @@ MetaValue infer_repeats(const Call<TensorMeta>& call) {
   const size_t repeats = of_self ? 1 : 0, output_size = of_self ? 3 : 1;
   const TensorMeta& counts = call.tensor(repeats);
   QDQ_CHECK((counts.dtype == DType::kS64 || counts.dtype == DType::kS32) && counts.sizes.size() <= 1, kInvalidArgument,
-            call.op().target, " wants a list of integers as repeats, found ", to_string(counts.dtype), " ",
+            call.op().target, " needs a list of integers as repeats, found ", to_string(counts.dtype), " ",
             to_string(counts.sizes));
   const SymInt size = call.is_none(output_size) ? size_from_values() : call.sym(output_size);
   if (!of_self) return tensor_meta(counts.dtype, {size});

@@ -72,7 +72,7 @@ MetaValue infer_masked_fill(const Call<TensorMeta>& call) {
 }
 Value eval_masked_fill(const Call<Tensor>& call) {
   QDQ_CHECK(operand(call, 2).dim() == 0, kInvalidArgument, call.op().target,
-            " wants a single number as value, found a tensor of shape ", to_string(operand(call, 2).sizes()));
+            " needs a single number as value, found a tensor of shape ", to_string(operand(call, 2).sizes()));
   return choose(call.tensor(1), operand(call, 2), call.tensor(0), call.tensor(0).dtype());
 }
 

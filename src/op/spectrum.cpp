@@ -17,7 +17,7 @@ enum Normalization : int64_t { kNone, kByRoot, kBySize };
 
 double scale_of(int64_t normalization, int64_t elements, const std::string& op) {
   QDQ_CHECK(normalization >= kNone && normalization <= kBySize, kInvalidArgument, op,
-            " wants normalization 0, 1 or 2, ", "found ", normalization);
+            " needs normalization 0, 1 or 2, ", "found ", normalization);
   const auto n = static_cast<double>(std::max<int64_t>(elements, 1));
   return normalization == kNone ? 1 : normalization == kByRoot ? 1 / std::sqrt(n) : 1 / n;
 }
@@ -255,7 +255,7 @@ template <class T> int64_t normalization_of(const Call<T>& call, size_t i, bool 
   const std::string norm = call.is_none(i) ? "backward" : call.string(i);
   if (norm == "ortho") return kByRoot;
   QDQ_CHECK(norm == "backward" || norm == "forward", kInvalidArgument, call.op().target,
-            " wants norm 'forward', 'backward' or 'ortho', found '", norm, "'");
+            " needs norm 'forward', 'backward' or 'ortho', found '", norm, "'");
   return (norm == "backward") == is_inverse ? kBySize : kNone;
 }
 
@@ -301,7 +301,7 @@ template <class T, Kind kind, bool is_inverse, bool is_one> BasicValue<T> torch_
   TransformedAxes extents = extents_in(call, is_one);
   V x = call.tensor(0);
   QDQ_CHECK(kind != Kind::kFromReal || !is_complex_value(x), kInvalidArgument, call.op().target,
-            " wants a real tensor, found complex64");
+            " needs a real tensor, found complex64");
   if (extents.axes.empty()) {
     QDQ_CHECK(kind == Kind::kComplex, kInvalidArgument, call.op().target, " got no axis to transform");
     return as_complex(x);

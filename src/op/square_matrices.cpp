@@ -13,8 +13,8 @@ template <class T> BasicValue<T> matrix_power(const Call<T>& call) {
   int64_t n = call.integer(1);
   const SymShape sizes = shape_of(call[0]);
   QDQ_CHECK(sizes.size() >= 2 && may_be_equal(sizes[sizes.size() - 1], sizes[sizes.size() - 2]), kInvalidArgument,
-            call.op().target, " wants square matrices, found shape ", to_string(sizes));
-  QDQ_CHECK(n >= 0, kUnsupported, call.op().target, " with a negative power wants inverse matrices");
+            call.op().target, " needs square matrices, found shape ", to_string(sizes));
+  QDQ_CHECK(n >= 0, kUnsupported, call.op().target, " with a negative power needs inverse matrices");
   BasicValue<T> base = call[0], out;
   for (; n > 0; n /= 2) {
     if (n % 2 == 1) out = out.is_none() ? base : run_op<T>("matmul", {out, base});
@@ -30,9 +30,9 @@ MetaValue infer_det_and_factors(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   const size_t rank = x.sizes.size();
   QDQ_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kF64, kInvalidArgument, call.op().target,
-            " wants float32 or float64, found ", to_string(x.dtype));
+            " needs float32 or float64, found ", to_string(x.dtype));
   QDQ_CHECK(rank >= 2 && may_be_equal(x.sizes[rank - 1], x.sizes[rank - 2]), kInvalidArgument, call.op().target,
-            " wants square matrices, found shape ", to_string(x.sizes));
+            " needs square matrices, found shape ", to_string(x.sizes));
   const SymShape batch(x.sizes.begin(), x.sizes.end() - 2), rows(x.sizes.begin(), x.sizes.end() - 1);
   return MetaValue::List{tensor_meta(x.dtype, batch), tensor_meta(x.dtype, x.sizes), tensor_meta(DType::kS32, rows)};
 }

@@ -20,7 +20,7 @@ namespace qdq {
 namespace {
 
 template <class T> void want_strings(const Call<T>& call, size_t i, DType found) {
-  QDQ_CHECK(found == DType::kString, kInvalidArgument, call.op().target, " wants strings as its argument '",
+  QDQ_CHECK(found == DType::kString, kInvalidArgument, call.op().target, " needs strings as its argument '",
             call.op().schema.arguments[i].name, "', found ", to_string(found));
 }
 
@@ -136,7 +136,8 @@ Value eval_cast_from_string(const Call<Tensor>& call) {
     using T = typename decltype(type)::type;
     return map_texts<T>(call.tensor(0), [&](std::string_view text) {
       T number{};
-      QDQ_CHECK(read_number(text, number), kInvalidArgument, "the string '", text, "' is no ", to_string(dtype));
+      QDQ_CHECK(read_number(text, number), kInvalidArgument, "the string '", text, "' is not a valid ",
+                to_string(dtype));
       return number;
     });
   });
@@ -175,7 +176,7 @@ MetaValue infer_string_normalizer(const Call<TensorMeta>& call) {
   want_strings(call, 0, x.dtype);
   case_of(call.op(), call.string(1));
   const bool is_row = x.sizes.size() == 1 || (x.sizes.size() == 2 && may_be_equal(x.sizes[0], SymInt(1)));
-  QDQ_CHECK(is_row, kInvalidArgument, call.op().target, " wants a row [C] or [1, C], found shape ", to_string(x.sizes));
+  QDQ_CHECK(is_row, kInvalidArgument, call.op().target, " needs a row [C] or [1, C], found shape ", to_string(x.sizes));
   const auto* stopwords = call[3].get_if<MetaValue::List>();
   if (stopwords && stopwords->empty()) return tensor_meta(DType::kString, x.sizes);
   SymShape sizes(x.sizes.size(), SymInt(1));
@@ -293,7 +294,7 @@ std::vector<std::pair<uint64_t, bool>> sought(const Tensor& x, bool is_float, bo
 // Where each element stands among the keys [K]: the first place, or -1.
 MetaValue infer_find(const Call<TensorMeta>& call) {
   const TensorMeta &x = call.tensor(0), &keys = call.tensor(1);
-  QDQ_CHECK(keys.sizes.size() == 1, kInvalidArgument, call.op().target, " wants a list of keys, found shape ",
+  QDQ_CHECK(keys.sizes.size() == 1, kInvalidArgument, call.op().target, " needs a list of keys, found shape ",
             to_string(keys.sizes));
   QDQ_CHECK((x.dtype == DType::kString) == (keys.dtype == DType::kString), kInvalidArgument, call.op().target,
             " looks up ", to_string(x.dtype), " among keys of ", to_string(keys.dtype));
@@ -328,7 +329,7 @@ struct Vectorizer {  // its arguments
 MetaValue infer_vectorizer(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(Vectorizer::kRow);
   QDQ_CHECK(x.sizes.size() == 1 || x.sizes.size() == 2, kInvalidArgument, call.op().target,
-            " wants rows [C] or [N, C], found shape ", to_string(x.sizes));
+            " needs rows [C] or [N, C], found shape ", to_string(x.sizes));
   QDQ_CHECK((x.dtype == DType::kString) == (call.tensor(Vectorizer::kPool).dtype == DType::kString), kInvalidArgument,
             call.op().target, " counts ", to_string(x.dtype), " by a pool of ",
             to_string(call.tensor(Vectorizer::kPool).dtype));

@@ -10,7 +10,7 @@ namespace {
 // operator.getitem: the i-th of several results.
 template <class T> const BasicValue<T>& item_of(const Call<T>& call) {
   const auto* list = call[0].template get_if<typename BasicValue<T>::List>();
-  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " wants a list");
+  QDQ_CHECK(list != nullptr, kInvalidArgument, call.op().target, " needs a list");
   int64_t i = call.integer(1);
   if (i < 0) i += static_cast<int64_t>(list->size());
   QDQ_CHECK(i >= 0 && i < static_cast<int64_t>(list->size()), kInvalidArgument, call.op().target, " got index ",
@@ -32,7 +32,7 @@ Value eval_sym_numel(const Call<Tensor>& call) { return call.tensor(0).numel(); 
 MetaValue infer_item(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   QDQ_CHECK(may_be_equal(numel_of(x.sizes), SymInt(1)), kInvalidArgument, call.op().target,
-            " wants one element, found shape ", to_string(x.sizes));
+            " needs one element, found shape ", to_string(x.sizes));
   if (is_floating(x.dtype)) return 0.0;
   return x.dtype == DType::kBool ? MetaValue(true) : MetaValue(size_from_values());
 }

@@ -10,12 +10,12 @@ namespace {
 SymShape region_sizes(const Call<TensorMeta>& call) {
   const SymShape &x = call.tensor(0).sizes, &rois = call.tensor(1).sizes;
   QDQ_CHECK(x.size() == 4 && rois.size() == 2 && may_be_equal(rois[1], SymInt(5)), kInvalidArgument, call.op().target,
-            " wants an image [N, C, H, W] and regions [K, 5], found ", to_string(x), " and ", to_string(rois));
+            " needs an image [N, C, H, W] and regions [K, 5], found ", to_string(x), " and ", to_string(rois));
   for (const size_t a : {size_t{2}, size_t{3}})
-    QDQ_CHECK(!(x[a] == SymInt(0)), kInvalidArgument, call.op().target, " wants an image with elements, found ",
+    QDQ_CHECK(!(x[a] == SymInt(0)), kInvalidArgument, call.op().target, " needs an image with elements, found ",
               to_string(x));
   for (const size_t i : {size_t{3}, size_t{4}})
-    QDQ_CHECK(call.integer(i) >= 1 && call.integer(i) <= (1 << 16), kInvalidArgument, call.op().target, " wants ",
+    QDQ_CHECK(call.integer(i) >= 1 && call.integer(i) <= (1 << 16), kInvalidArgument, call.op().target, " needs ",
               call.integer(i), " bins");
   return {rois[0], x[1], SymInt(call.integer(3)), SymInt(call.integer(4))};
 }
@@ -160,7 +160,7 @@ Value eval_roi_pool(const Call<Tensor>& call) {
 MetaValue infer_deform_conv(const Call<TensorMeta>& call) {
   const SymShape &x = call.tensor(0).sizes, &weight = call.tensor(1).sizes, &offset = call.tensor(2).sizes;
   QDQ_CHECK(x.size() == 4 && weight.size() == 4 && offset.size() == 4, kInvalidArgument, call.op().target,
-            " wants four dimensions, found ", to_string(x), ", ", to_string(weight), " and ", to_string(offset));
+            " needs four dimensions, found ", to_string(x), ", ", to_string(weight), " and ", to_string(offset));
   const int64_t groups = call.integer(11), parts = call.integer(12);
   QDQ_CHECK(groups >= 1 && parts >= 1, kInvalidArgument, call.op().target, " got ", groups, " groups and ", parts,
             " groups of offsets");
@@ -176,7 +176,7 @@ MetaValue infer_deform_conv(const Call<TensorMeta>& call) {
   const auto check = [&](const SymShape& found, const SymShape& wanted, const char* name) {
     bool fits = found.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(found[a], wanted[a]);
-    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " wants its ", name, " of shape ", to_string(wanted),
+    QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs its ", name, " of shape ", to_string(wanted),
               ", found ", to_string(found));
   };
   const SymInt taps = weight[2] * weight[3] * SymInt(parts);

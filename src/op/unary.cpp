@@ -127,7 +127,7 @@ template <class F> Value eval_predicate(const Call<Tensor>& call) {
 
 Value eval_bitwise_not(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
-  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " wants integers, found ",
+  QDQ_CHECK(!is_floating(x.dtype()), kInvalidArgument, call.op().target, " needs integers, found ",
             to_string(x.dtype()));
   const bool is_bool = x.dtype() == DType::kBool;
   return map<int64_t>(x.to(DType::kS64), [=](int64_t v) { return is_bool ? v == 0 : ~v; }).to(x.dtype());

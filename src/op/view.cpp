@@ -123,7 +123,7 @@ Value eval_expand(const Call<Tensor>& call) { return call.tensor(0).expand(const
 // For each axis of the result, the axis of the input.
 template <class T> std::vector<int64_t> permute_order(const Call<T>& call, size_t rank) {
   std::vector<int64_t> order = call.integers(1);
-  QDQ_CHECK(order.size() == rank, kInvalidArgument, call.op().target, " wants ", rank, " axes, found ", order.size());
+  QDQ_CHECK(order.size() == rank, kInvalidArgument, call.op().target, " needs ", rank, " axes, found ", order.size());
   std::vector<bool> seen(rank, false);
   for (int64_t& axis : order) {
     axis = wrap_axis(axis, static_cast<int64_t>(rank));
@@ -143,7 +143,7 @@ template <class T> std::vector<int64_t> transpose_order(const Call<T>& call, siz
   return order;
 }
 template <class T> std::vector<int64_t> t_order(const Call<T>& call, size_t rank) {
-  QDQ_CHECK(rank <= 2, kInvalidArgument, call.op().target, " wants at most 2 dimensions, found ", rank);
+  QDQ_CHECK(rank <= 2, kInvalidArgument, call.op().target, " needs at most 2 dimensions, found ", rank);
   std::vector<int64_t> order = axes_in_order(rank);
   std::reverse(order.begin(), order.end());
   return order;
@@ -192,7 +192,7 @@ template <Order<Tensor> order> Value eval_order(const Call<Tensor>& call) {
 MetaValue infer_diagonal(const Call<TensorMeta>& call) {
   SymShape sizes = call.tensor(0).sizes;
   const size_t a = axis_of(call, 2, sizes.size()), b = axis_of(call, 3, sizes.size());
-  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " wants two different axes");
+  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " needs two different axes");
   const int64_t offset = call.integer(1);
   constexpr int64_t kMost = int64_t{1} << 40;
   QDQ_CHECK(offset >= -kMost && offset <= kMost, kInvalidArgument, call.op().target, " got the offset ", offset);
@@ -231,9 +231,9 @@ Value eval_diagonal(const Call<Tensor>& call) {
 MetaValue infer_diag_embed(const Call<TensorMeta>& call) {
   SymShape sizes = call.tensor(0).sizes;
   const size_t rank = sizes.size() + 1;
-  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " wants a tensor with axes");
+  QDQ_CHECK(!sizes.empty(), kInvalidArgument, call.op().target, " needs a tensor with axes");
   const size_t a = axis_of(call, 2, rank), b = axis_of(call, 3, rank);
-  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " wants two different axes");
+  QDQ_CHECK(a != b, kInvalidArgument, call.op().target, " needs two different axes");
   const int64_t offset = call.integer(1);
   constexpr int64_t kMost = int64_t{1} << 40;
   QDQ_CHECK(offset >= -kMost && offset <= kMost, kInvalidArgument, call.op().target, " got the offset ", offset);
@@ -282,7 +282,7 @@ MetaValue infer_unfold_backward(const Call<TensorMeta>& call) {
   const SymShape& wanted = back.get_if<TensorMeta>()->sizes;
   bool is_same = windows.sizes.size() == wanted.size();
   for (size_t i = 0; is_same && i < wanted.size(); ++i) is_same = may_be_equal(windows.sizes[i], wanted[i]);
-  QDQ_CHECK(is_same, kInvalidArgument, call.op().target, " wants windows of shape ", to_string(wanted), ", found ",
+  QDQ_CHECK(is_same, kInvalidArgument, call.op().target, " needs windows of shape ", to_string(wanted), ", found ",
             to_string(windows.sizes));
   return tensor_meta(windows.dtype, sizes);
 }

@@ -142,8 +142,8 @@ bool is_open(const Node* node) {
 std::string refuses_convolution(const Node& node, bool is_dynamic) {
   if (!is_dynamic) return "";
   const TensorMeta* meta = node.meta.val.tensor();
-  if (meta == nullptr || meta->sizes.size() != 4) return "dynamic convolutions are taken over images alone";
-  return node.arg(6).integer().value_or(1) > 1 ? "dynamic convolutions are taken without groups alone" : "";
+  if (meta == nullptr || meta->sizes.size() != 4) return "only dynamic convolutions over images are taken";
+  return node.arg(6).integer().value_or(1) > 1 ? "only dynamic convolutions without groups are taken" : "";
 }
 
 // ConvolutionConfig: of transposed ones those without groups whose scales are of the results' channels.
@@ -151,7 +151,7 @@ std::string refuses_transposed(const Node& node, bool /*is_dynamic*/) {
   const Node* weight = weight_of(node);
   if (weight == nullptr || !weight->is(op::kDequantizeChannels)) return "";
   const bool is_taken = weight->arg(3).integer() == 1 && node.arg(6).integer().value_or(1) == 1;
-  return is_taken ? "" : "scales by channel are taken of the second axis of its weight alone, and without groups";
+  return is_taken ? "" : "scales by channel are taken only for the second axis of its weight, and without groups";
 }
 
 // GEMMConfig: dynamic products want a scale for each channel of the weight.
@@ -167,11 +167,11 @@ std::string refuses_move(const Node& node, bool /*is_dynamic*/) {
   const bool is_slice = is_one_of(node, "aten.slice");
   if (!is_one_of(node, "aten.permute aten.transpose") && is_open(&node)) return "its result has open sizes";
   if (is_slice && (is_open(node.arg(0).node()) || node.arg(4).integer().value_or(1) != 1))
-    return "slices are taken with steps of 1 and of known sizes alone";
+    return "only slices with steps of 1 and known sizes are taken";
   const TensorMeta* meta = node.meta.val.tensor();
   if (is_one_of(node, "aten.unsqueeze") && meta && node.arg(1).integer().value_or(0) != -1 &&
       node.arg(1).integer().value_or(0) != static_cast<int64_t>(meta->sizes.size()) - 1)
-    return "axes are added behind the last one alone";
+    return "axes are added only behind the last one";
   return "";
 }
 

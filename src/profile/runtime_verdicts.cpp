@@ -174,7 +174,7 @@ class Judge {
     if (weight == nullptr || !is_dequantize(*weight)) return "its weight is not quantized";
     const DType dtype = dtype_of_integers(*weight);
     if (weight->is(op::kDequantizeGroups) && profile_.ending == ".onnx")
-      return "its weight has scales by groups, which ONNX has beside floats alone (MatMulNBits)";
+      return "its weight has scales by groups, which ONNX has only for float inputs (MatMulNBits)";
     if (is_dynamic && dtype == DType::kS8 && is_a(node, Family::kConvolution) && profile_.ending == ".onnx" &&
         was_read(*dequantized(padded(node, input_of(node)))->arg(0).node()))
       return "ONNX Runtime has no ConvInteger of int8 weights and refuses the file; qdq convert FILE OUT.onnx writes "

@@ -106,7 +106,7 @@ void Prepared::Impl::make_interpreter() {
   const auto observe = [this](const Node& node, std::span<const Value> args, const kernel::MinMax* range) -> Value {
     const Tensor* x = args.empty() ? nullptr : args[0].get_if<Tensor>();
     if (x == nullptr)
-      throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is no tensor"),
+      throw Error(ErrorCode::kInternal, concat("the observer ", node.name(), " sees something that is not a tensor"),
                   node.name());
     const Node* observed = node.arg(0).node();
     try {
@@ -182,7 +182,7 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
               "it has seen other values here; statistics belong to one model with its weights");
   else
     QDQ_CHECK(!observer.calibrated(), kInvalidArgument,
-              "it has seen data already, which these statistics would throw away; prepare the model anew");
+              "it has seen data already, which these statistics would replace; prepare the model again");
   for (size_t i = 0; i < std::min(least.size(), largest.size()); ++i)
     QDQ_CHECK(least[i] <= largest[i] || (std::isinf(least[i]) && least[i] == -largest[i]), kInvalidArgument,
               "its least value ", least[i], " is not below its largest, ", largest[i]);
@@ -193,7 +193,7 @@ void Prepared::set_state(size_t index, const ObserverState& state) {
       const Node* of = impl_->program.graph->find(name)->arg(0).node();
       const auto channels = channels_of(*of, observer.args().ch_axis);
       QDQ_CHECK(least.empty() || !channels || *channels == static_cast<int64_t>(least.size()), kInvalidArgument,
-                "it tells of ", least.size(), " channels, and ", of->name(), " has ", *channels);
+                "it covers ", least.size(), " channels, and ", of->name(), " has ", *channels);
     }
   observer.set_state(state.min_val, state.max_val, state.histogram);
 }

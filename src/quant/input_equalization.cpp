@@ -42,7 +42,7 @@ std::string obstacle(const Prepared::Impl& prepared, const Node& layer, Compat c
   const auto group = input ? prepared.group_of_module(*input) : std::nullopt;
   if (!group || input->meta.val.tensor() == nullptr) return "its input is not observed";
   Node* weight = constant_behind(prepared, weight_of(layer));
-  if (weight == nullptr || !prepared.program.find_attribute(weight->target())) return "its weight is no constant";
+  if (weight == nullptr || !prepared.program.find_attribute(weight->target())) return "its weight is not a constant";
   if (compat == Compat::kTorch26) return {};
   if (prepared.groups[*group].inserted_as.size() != 1 || input->users().size() != 1)
     return "others read its input through the same observer";

@@ -134,11 +134,11 @@ void observe_layers(Prepared& prepared) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
   QDQ_CHECK(!impl.is_qat, kInvalidArgument,
-            "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
+            "the program was prepared for training, which recovers accuracy itself; wanted one from prepare_pt2e");
   auto layers = std::make_shared<std::vector<ObservedLayer>>(observed_layers(prepared));
   QDQ_CHECK(!layers->empty(), kInvalidArgument,
             "no convolution or linear layer has a weight of its own that becomes integers, so there are no statistics "
-            "that accuracy could be recovered by");
+            "to recover accuracy with");
   impl.layers.clear();
   auto by_input = std::make_shared<std::unordered_map<std::string, std::vector<size_t>>>();
   for (const ObservedLayer& layer : *layers) {
@@ -161,7 +161,7 @@ const std::vector<LayerStatistics>& layer_statistics(const Prepared& prepared) {
 void load_layer_statistics(Prepared& prepared, std::vector<LayerStatistics> statistics, const std::string& what) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   const std::vector<ObservedLayer> layers = observed_layers(prepared);
-  QDQ_CHECK(layers.size() == statistics.size(), kInvalidArgument, what, " tells what ", statistics.size(),
+  QDQ_CHECK(layers.size() == statistics.size(), kInvalidArgument, what, " holds what ", statistics.size(),
             " layers read, and this program has ", layers.size(), " such layers");
   for (size_t i = 0; i < layers.size(); ++i) {
     const LayerStatistics &found = statistics[i], wanted = empty_statistics(prepared, layers[i]);
@@ -171,7 +171,7 @@ void load_layer_statistics(Prepared& prepared, std::vector<LayerStatistics> stat
                   found.has_products == wanted.has_products && found.sums.size() == wanted.sums.size() &&
                   found.squares.size() == wanted.squares.size() &&
                   (found.places == 0 || found.least.size() == channels),
-              kInvalidArgument, what, " does not tell what the layer ", wanted.layer, " read, but what ", found.layer,
+              kInvalidArgument, what, " does not hold what the layer ", wanted.layer, " read, but what ", found.layer,
               " read in ", found.groups, " groups of ", found.depth);
   }
   for (const LayerStatistics& layer : statistics) check_squares(layer, what);

@@ -145,7 +145,7 @@ void resolve_axes(const Graph& graph, Annotations& annotations) {
         const auto rank = meta ? static_cast<int64_t>(meta->sizes.size()) : 0;
         QDQ_CHECK(-rank <= *s.ch_axis && *s.ch_axis < rank, kInvalidArgument, "the spec of ", to_string(at),
                   " has ch_axis ", *s.ch_axis, ", but ", of.name(),
-                  meta ? concat(" has ", rank, " axes") : std::string(" is no tensor"));
+                  meta ? concat(" has ", rank, " axes") : std::string(" is not a tensor"));
         if (*s.ch_axis < 0) s.ch_axis = *s.ch_axis + rank;
       }
     };

@@ -34,7 +34,7 @@ DType dtype_of(const Fields& fields) {
   const auto name = fields.required<std::string>("dtype");
   const auto dtype = dtype_from_name(name);
   QDQ_CHECK(dtype, kInvalidArgument, fields.where("dtype"), " is '", name,
-            "', which is no data type; wanted int8, uint8, int16, int32, float16, ...");
+            "', which is not a data type; wanted int8, uint8, int16, int32, float16, ...");
   return *dtype;
 }
 
@@ -70,7 +70,7 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     out.group_size = args.optional<int64_t>("group_size", 0);
     if (args.find("percentile")) {
       QDQ_CHECK(out.class_name == "PercentileObserver", kInvalidArgument, args.where("percentile"),
-                " is of PercentileObserver alone, found with ", out.class_name);
+                " is for PercentileObserver only, but the observer is ", out.class_name);
       out.percentile = args.required<double>("percentile");
     }
     out.reduce_range = args.optional<bool>("reduce_range", false);
@@ -239,7 +239,7 @@ std::optional<QuantizationConfig> symmetric_config_of(const Json& json, const st
   // "auto" is refused on every processor alike.
   const bool may_reduce = options.reduce_range || (fields.find("reduce_range") && json.at("reduce_range").is_string());
   QDQ_CHECK(!may_reduce || (!fields.find("weight_qmin") && !fields.find("weight_qmax")), kInvalidArgument,
-            fields.where("reduce_range"), " means weights in -64..63; leave out weight_qmin and weight_qmax beside it");
+            fields.where("reduce_range"), " means weights in -64..63; leave out weight_qmin and weight_qmax");
   fields.reject_unknown();
   return get_symmetric_quantization_config(options);
 }
@@ -520,7 +520,7 @@ Pattern parse_pattern(const Json& json, const std::string& what) {
   const auto known = [&](const std::string& name) {
     const auto found = nodes.find(name);
     QDQ_CHECK(found != nodes.end(), kInvalidArgument, what, " uses the node '", name,
-              "', which does not stand in front of its use");
+              "', which is not defined before it is used");
     return found->second;
   };
   const std::function<Argument(const Json&)> argument = [&](const Json& value) -> Argument {

@@ -45,7 +45,7 @@ PrepareCustomConfig::StandaloneModule standalone_of(const Json& json, const std:
 }
 
 PrepareCustomConfig custom_config_of(const Json& json, const std::string& what, const Reading& reading, int depth) {
-  QDQ_CHECK(depth < kMaxNesting, kInvalidArgument, what, " stands in more than ", kMaxNesting, " others");
+  QDQ_CHECK(depth < kMaxNesting, kInvalidArgument, what, " is inside more than ", kMaxNesting, " others");
   const Fields fields(json, what);
   PrepareCustomConfig out;
   for (auto [key, place] : {std::pair("standalone_module_name", &out.standalone_module_names),

@@ -80,7 +80,7 @@ Words make_words(std::string_view name) {
   }
   if (name == "qconfig_backends") return {texts(qconfig_backend_names())};
   if (name == "backends") return {texts(backend_config_names())};
-  QDQ_CHECK(name == "observation_types", kInternal, "the schema of recipes wants unknown words ", name);
+  QDQ_CHECK(name == "observation_types", kInternal, "the schema of recipes needs unknown words ", name);
   return {texts(observation_type_names())};
 }
 

@@ -169,7 +169,7 @@ AppliedRemedy recover_without_data(Prepared& prepared) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
   QDQ_CHECK(!impl.is_qat, kInvalidArgument,
-            "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
+            "the program was prepared for training, which recovers accuracy itself; wanted one from prepare_pt2e");
   const MomentsOfLayers moments = moments_by_norms(prepared);
   const AppliedRemedy out{"bias correction", moments.empty() ? 0 : correct_biases_by(prepared, moments)};
   impl.interpreter.reset();

@@ -352,7 +352,7 @@ int64_t gptq_by_statistics(Prepared& prepared) {
 
 int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
              const std::function<void(int64_t done, int64_t total)>& on_rounding) {
-  QDQ_CHECK(!batches.empty(), kInvalidArgument, "there are no samples that weights could be rounded by");
+  QDQ_CHECK(!batches.empty(), kInvalidArgument, "there are no samples to round weights with");
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
   const std::vector<GroupedLayer> layers = grouped_layers(prepared);

@@ -52,7 +52,7 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   QDQ_CHECK(!impl.is_qat, kInvalidArgument,
-            "the program was prepared for training, which recovers accuracy itself; wanted one of prepare_pt2e");
+            "the program was prepared for training, which recovers accuracy itself; wanted one from prepare_pt2e");
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; run the calibration batches before accuracy is recovered");
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,

@@ -195,7 +195,7 @@ std::vector<Box> BoxLayout::sample(const Table& table, int64_t index, double lea
 std::vector<std::vector<Box>> BoxLayout::read(const std::vector<Tensor>& outputs, double least) const {
   const std::optional<Table> table = table_of(outputs);
   QDQ_CHECK(table && table->scores.size(2) > 0, kInvalidArgument,
-            "the outputs do not hold boxes as the float model's do; their shapes differ");
+            "the outputs hold no boxes like the float model's; their shapes differ");
   std::vector<std::vector<Box>> out;
   for (int64_t i = 0; i < table->boxes.size(0); ++i) out.push_back(sample(*table, i, least));
   return out;

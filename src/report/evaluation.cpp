@@ -118,7 +118,7 @@ std::optional<int64_t> count_classes(const Program& program) {
 void Answers::add(const std::vector<Tensor>& outputs, const std::string& model) {
   QDQ_CHECK(!outputs.empty(), kInvalidArgument, model, " has no outputs");
   QDQ_CHECK(is_classification(outputs[0]), kInvalidArgument, model, ": output 0 is ", to_string(outputs[0].dtype()),
-            to_string(outputs[0].sizes()), ", a classifier gives floats of shape [samples, classes]");
+            to_string(outputs[0].sizes()), "; a classifier returns floats of shape [samples, classes]");
   const Tensor scores = floats(outputs[0]);
   const auto classes = static_cast<size_t>(scores.size(1));
   for (int64_t i = 0; i < scores.size(0); ++i)

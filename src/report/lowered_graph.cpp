@@ -216,7 +216,7 @@ LoweredGraph lowered_graph(const Session& session) { return Writer(session).writ
 void save_lowered_graph(const LoweredGraph& graph, const std::string& path, Files& files) {
   constexpr std::string_view kEnding = ".json";
   QDQ_CHECK(path.ends_with(kEnding), kInvalidArgument, "the file of a lowered graph is called '", path,
-            "'; wanted a name that ends in .json (its tensors go beside it, into .npz)");
+            "'; wanted a name that ends in .json (its tensors go next to it, into .npz)");
   files.write(path, format::bytes_of(graph.json));
   files.write(path.substr(0, path.size() - kEnding.size()) + ".npz", format::write_npz(graph.tensors));
 }

@@ -24,7 +24,8 @@ struct Boxes {
 };
 
 Boxes boxes_of(const Outputs& outputs, const MetricSamples& samples, double least) {
-  QDQ_CHECK(samples.reference != nullptr, kInvalidArgument, "boxes are judged beside the float model's outputs");
+  QDQ_CHECK(samples.reference != nullptr, kInvalidArgument,
+            "boxes are compared with those of the float model; give its outputs");
   const Outputs& reference = *samples.reference;
   const std::optional<BoxLayout> layout = BoxLayout::of(reference);
   QDQ_CHECK(layout, kInvalidArgument,
@@ -37,13 +38,13 @@ Boxes boxes_of(const Outputs& outputs, const MetricSamples& samples, double leas
     for (auto& boxes : layout->read(reference[i], kTruthScore)) out.truth.push_back(std::move(boxes));
     for (auto& boxes : layout->read(outputs[i], least)) out.found.push_back(std::move(boxes));
     QDQ_CHECK(out.truth.size() == out.found.size(), kInvalidArgument, "batch ", i,
-              " holds another number of samples than the float model's");
+              " holds a different number of samples from the float model's");
   }
   const bool is_empty =
       std::all_of(out.truth.begin(), out.truth.end(), [](const auto& boxes) { return boxes.empty(); });
   QDQ_CHECK(!is_empty, kInvalidArgument,
             "the float model finds no box with a score of 0.5 in these samples; give pictures with objects, "
-            "preprocessed as the model wants them");
+            "preprocessed as the model needs them");
   return out;
 }
 
@@ -161,10 +162,10 @@ std::optional<Labels> labels_of(const MetricSamples& samples) {
 const std::vector<Tensor>& reference_of(const MetricSamples& samples, size_t batch,
                                         const std::vector<Tensor>& outputs) {
   QDQ_CHECK(samples.reference != nullptr && batch < samples.reference->size(), kInvalidArgument,
-            "without labels the F1 of tokens is judged beside the float model's outputs");
+            "without labels the F1 of tokens compares with the float model's outputs; give them");
   const std::vector<Tensor>& out = (*samples.reference)[batch];
   QDQ_CHECK(out.size() == outputs.size() && out[0].sizes() == outputs[0].sizes(), kInvalidArgument,
-            "the outputs are of other shapes than the float model's");
+            "the outputs differ in shape from the float model's");
   return out;
 }
 
@@ -177,7 +178,8 @@ double span_f1(const Outputs& outputs, const MetricSamples& samples) {
   double sum = 0;
   int64_t count = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    QDQ_CHECK(are_spans(outputs[i]), kInvalidArgument, "batch ", i, " has outputs of other shapes than the first");
+    QDQ_CHECK(are_spans(outputs[i]), kInvalidArgument, "batch ", i,
+              " has outputs whose shapes differ from the first batch's");
     const std::vector<Span> found = spans_of(outputs[i][0], outputs[i][1]);
     std::vector<Span> truth;
     if (labels) {
@@ -280,7 +282,7 @@ double token_f1(const Outputs& outputs, const MetricSamples& samples) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     QDQ_CHECK(are_token_scores(outputs[i]), kInvalidArgument, "the first output is ",
               outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()),
-              "; the F1 of tokens wants scores [N, T, classes], or the scores of first and last tokens, two of [N, T]");
+              "; the F1 of tokens needs scores [N, T, classes], or the scores of first and last tokens, two of [N, T]");
     const Tensor& scores = outputs[i][0];
     const std::vector<int64_t> answers = classes_of(scores);
     std::vector<int64_t> truth;
@@ -297,7 +299,7 @@ double token_f1(const Outputs& outputs, const MetricSamples& samples) {
       right += answers[t] != 0 && answers[t] == truth[t];
     }
   }
-  QDQ_CHECK(wanted > 0, kInvalidArgument, "no token of these samples is of another class than 0, ",
+  QDQ_CHECK(wanted > 0, kInvalidArgument, "every token of these samples is of class 0, ",
             labels ? "by the labels" : "as the float model sees them");
   return f1(right, found, wanted);
 }
@@ -309,7 +311,7 @@ double perplexity(const Outputs& outputs, const MetricSamples& samples) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     QDQ_CHECK(are_token_scores(outputs[i]), kInvalidArgument, "the first output is ",
               outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()),
-              "; perplexity wants logits [N, T, vocabulary]");
+              "; perplexity needs logits [N, T, vocabulary]");
     const Tensor logits = scores_of(outputs[i][0]);
     const int64_t vocabulary = logits.size(2);
     std::vector<int64_t> truth;
@@ -318,7 +320,7 @@ double perplexity(const Outputs& outputs, const MetricSamples& samples) {
       truth.assign(known.begin(), known.end());
     } else {
       QDQ_CHECK(samples.inputs != nullptr && i < samples.inputs->size(), kInvalidArgument,
-                "perplexity wants labels, or the inputs");
+                "perplexity needs labels, or the inputs");
       truth = next_tokens((*samples.inputs)[i], {logits.size(0), logits.size(1)});
     }
     for (size_t t = 0; t < truth.size(); ++t) {
@@ -330,7 +332,7 @@ double perplexity(const Outputs& outputs, const MetricSamples& samples) {
       ++count;
     }
   }
-  QDQ_CHECK(count > 0, kInvalidArgument, "there is no token to tell; perplexity wants texts of two tokens or more");
+  QDQ_CHECK(count > 0, kInvalidArgument, "there is no token to predict; perplexity needs texts of two tokens or more");
   return std::exp(sum / static_cast<double>(count));
 }
 

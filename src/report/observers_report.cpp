@@ -98,7 +98,7 @@ void load_observers(Prepared& prepared, const Json& report, const std::string& w
     for (const char* field : {"class", "settings", "covers"}) {
       const auto found = entry.is_object() ? entry.find(field) : entry.end();
       QDQ_CHECK(found != entry.end() && *found == wanted[field], kInvalidArgument, what, ", observer ", i, ": the ",
-                field, " is ", found == entry.end() ? "missing" : found->dump(), ", the recipe wants ",
+                field, " is ", found == entry.end() ? "missing" : found->dump(), ", the recipe needs ",
                 wanted[field].dump(), "; statistics belong to one model and recipe");
     }
     const auto state = entry.find("state");

@@ -94,7 +94,7 @@ PrecisionSearch parse_search(const std::string& text, const std::string& identit
   const Json json = format::parse_json(text, path);
   const Fields fields(json, path);
   QDQ_CHECK(fields.optional<std::string>("format", "") == kFormat, kInvalidArgument, path,
-            " is no search of qdq for precision; give the file that --search wrote, or a new name");
+            " is not a file that --search wrote; give one that it wrote, or a new name");
   QDQ_CHECK(
       fields.required<std::string>("identity") == identity, kInvalidArgument, path,
       " is the search of another program: model, recipe, samples, remedies and target must be those that it began "

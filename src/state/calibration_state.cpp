@@ -168,7 +168,7 @@ void load_state(Prepared& prepared, const CalibrationState& state, const std::st
   QDQ_CHECK(state.shards.all(), kInvalidArgument, what, " is of shards ", to_string(state.shards),
             " only; merge all parts by qdq merge");
   QDQ_CHECK(state.version == QDQ_VERSION, kInvalidArgument, what, " was made by qdq ", state.version, ", this is ",
-            QDQ_VERSION, ", whose numbers may be others; calibrate anew");
+            QDQ_VERSION, ", which may give other numbers; calibrate again");
   const std::string program = program_hash(prepared.program()), recipe = recipe_hash(prepared);
   QDQ_CHECK(state.recipe == recipe, kInvalidArgument, what, " was made by another recipe (or for another model): the ",
             "observers' hash there is ", state.recipe, ", here ", recipe);
@@ -180,7 +180,7 @@ void load_state(Prepared& prepared, const CalibrationState& state, const std::st
     if (!sees_data(prepared, group)) continue;
     QDQ_CHECK(next < state.observers.size() && state.observers[next].id == static_cast<int64_t>(i) &&
                   state.observers[next].class_name == group.observer->class_name(),
-              kInvalidArgument, what, " does not tell what observer ", i, " of ", place_of(group), " saw");
+              kInvalidArgument, what, " does not hold what observer ", i, " of ", place_of(group), " saw");
     const ObserverStatistics& seen = state.observers[next++];
     if (seen.min.empty()) continue;
     const bool per_channel = is_per_channel(group.observer->args().qscheme);
@@ -198,7 +198,7 @@ void load_state(Prepared& prepared, const CalibrationState& state, const std::st
       fail(ErrorCode::kInvalidArgument, what, ", observer ", i, " of ", place_of(group), ": ", error.message);
     }
   }
-  QDQ_CHECK(next == state.observers.size(), kInvalidArgument, what, " tells of ", state.observers.size(),
+  QDQ_CHECK(next == state.observers.size(), kInvalidArgument, what, " covers ", state.observers.size(),
             " observers, the model has ", next, " that see data");
   if (!state.layers.empty()) load_layer_statistics(prepared, state.layers, what);
 }

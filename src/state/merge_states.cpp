@@ -72,15 +72,15 @@ void check_belongs(const CalibrationState& state, const CalibrationState& first,
   const bool same =
       std::equal(state.observers.begin(), state.observers.end(), first.observers.begin(), first.observers.end(),
                  [](const auto& a, const auto& b) { return a.id == b.id && a.class_name == b.class_name; });
-  QDQ_CHECK(same, kInvalidArgument, name, " does not belong to ", first_name, ": it tells of other observers");
+  QDQ_CHECK(same, kInvalidArgument, name, " does not belong to ", first_name, ": it covers other observers");
   QDQ_CHECK(state.layers.empty() == first.layers.empty(), kInvalidArgument, name, " does not belong to ", first_name,
-            ": one of them tells what layers read; calibrate all parts with --recover, or none");
+            ": only one of them holds what layers read; calibrate all parts with --recover, or none");
   const bool same_layers = std::equal(state.layers.begin(), state.layers.end(), first.layers.begin(),
                                       first.layers.end(), [](const auto& a, const auto& b) {
                                         return a.layer == b.layer && a.groups == b.groups && a.depth == b.depth &&
                                                a.has_products == b.has_products;
                                       });
-  QDQ_CHECK(same_layers, kInvalidArgument, name, " does not belong to ", first_name, ": it tells of other layers");
+  QDQ_CHECK(same_layers, kInvalidArgument, name, " does not belong to ", first_name, ": it covers other layers");
 }
 
 }  // namespace

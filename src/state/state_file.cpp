@@ -105,7 +105,8 @@ std::string packed_floats(const std::vector<float>& values) { return format::bas
 
 std::vector<float> floats_in(const std::string& text, const std::string& what) {
   const format::Bytes bytes = format::base64_bytes(text, what);
-  QDQ_CHECK(bytes.size() % sizeof(float) == 0, kBadFile, what, " has ", bytes.size(), " bytes, which are no floats");
+  QDQ_CHECK(bytes.size() % sizeof(float) == 0, kBadFile, what, " has ", bytes.size(),
+            " bytes, which are not whole floats");
   std::vector<float> out(bytes.size() / sizeof(float));
   if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
@@ -208,7 +209,7 @@ std::string_view histogram_of(const std::string& field, std::vector<std::string_
                               const std::string& what) {
   if (field.empty() || field[0] != kMark) return field;
   const auto place = static_cast<size_t>(std::strtoull(field.c_str() + 1, nullptr, 10));
-  QDQ_CHECK(place < histograms.size() && histograms[place].data() != nullptr, kBadFile, what, " is no base64");
+  QDQ_CHECK(place < histograms.size() && histograms[place].data() != nullptr, kBadFile, what, " is not base64");
   return std::exchange(histograms[place], std::string_view());
 }
 
@@ -279,7 +280,7 @@ namespace {
 CalibrationState parse_lifted(const Json& json, std::vector<std::string_view> histograms, const std::string& what) {
   const Fields fields(json, what);
   const auto found = fields.optional<std::string>("format", "");
-  QDQ_CHECK(found == kFormat, kBadFile, what, " is no calibration state: its format is '", found, "', wanted '",
+  QDQ_CHECK(found == kFormat, kBadFile, what, " is not a calibration state: its format is '", found, "', wanted '",
             kFormat, "', which qdq calibrate and qdq merge write");
   CalibrationState out;
   out.version = fields.required<std::string>("qdq");
@@ -300,7 +301,7 @@ CalibrationState parse_lifted(const Json& json, std::vector<std::string_view> hi
   for (size_t i = 0; i < observers->size(); ++i)
     out.observers.push_back(parse_observer((*observers)[i], histograms, concat("observer ", i, " of ", what)));
   if (const Json* layers = fields.find("layers")) {
-    QDQ_CHECK(layers->is_array(), kBadFile, what, " has layers that are no list");
+    QDQ_CHECK(layers->is_array(), kBadFile, what, " has layers that are not a list");
     for (size_t i = 0; i < layers->size(); ++i)
       out.layers.push_back(parse_layer((*layers)[i], concat("layer ", i, " of ", what)));
   }

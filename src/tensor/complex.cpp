@@ -28,7 +28,7 @@ Tensor view_as_complex(const Tensor& x) {
   QDQ_CHECK(x.dtype() == DType::kF32, kUnsupported, "view_as_complex makes complex64 of float32, found ",
             to_string(x.dtype()));
   QDQ_CHECK(x.dim() > 0 && x.sizes().back() == 2, kInvalidArgument,
-            "view_as_complex wants a last axis of 2 elements, found the shape ", to_string(x.sizes()));
+            "view_as_complex needs a last axis of 2 elements, found the shape ", to_string(x.sizes()));
   Shape sizes(x.sizes().begin(), x.sizes().end() - 1), strides(x.strides().begin(), x.strides().end() - 1);
   if (x.numel() == 0) return Tensor(x.storage(), DType::kC64, sizes, contiguous_strides(sizes), 0);
   bool is_pairs = x.strides().back() == 1 && x.storage_offset() % 2 == 0;
@@ -36,7 +36,7 @@ Tensor view_as_complex(const Tensor& x) {
     is_pairs = is_pairs && (sizes[axis] == 1 || strides[axis] % 2 == 0);
     strides[axis] = sizes[axis] == 1 ? 1 : strides[axis] / 2;
   }
-  QDQ_CHECK(is_pairs, kInvalidArgument, "view_as_complex wants pairs at even places, found strides ",
+  QDQ_CHECK(is_pairs, kInvalidArgument, "view_as_complex needs pairs at even places, found strides ",
             to_string(x.strides()), " and offset ", x.storage_offset());
   return Tensor(x.storage(), DType::kC64, std::move(sizes), std::move(strides), x.storage_offset() / 2);
 }

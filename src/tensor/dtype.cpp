@@ -75,7 +75,7 @@ int64_t min_of(DType dtype) {
   return integer_limit(dtype, [](auto limits) { return static_cast<int64_t>(limits.min()); });
 }
 int64_t max_of(DType dtype) {
-  QDQ_CHECK(dtype != DType::kU64, kInvalidArgument, "the largest uint64 is no int64");
+  QDQ_CHECK(dtype != DType::kU64, kInvalidArgument, "an int64 cannot hold the largest uint64");
   return integer_limit(dtype, [](auto limits) { return static_cast<int64_t>(limits.max()); });
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 LossAndGrad mse(const Tensor& output, const Tensor& target) {
   QDQ_CHECK(target.dtype() == DType::kF32 && target.sizes() == output.sizes(), kInvalidArgument, "the target is ",
-            to_string(target.dtype()), " ", to_string(target.sizes()), "; the mean squared error wants float32 ",
+            to_string(target.dtype()), " ", to_string(target.sizes()), "; the mean squared error needs float32 ",
             to_string(output.sizes()), ", as the model's output is");
   const Tensor y = output.contiguous(), t = target.contiguous();
   LossAndGrad out{0, Tensor::empty(y.sizes(), DType::kF32)};
@@ -25,7 +25,7 @@ LossAndGrad mse(const Tensor& output, const Tensor& target) {
 
 void check_classes(const Tensor& output) {
   QDQ_CHECK(output.dim() >= 2, kInvalidArgument,
-            "cross entropy wants an output of shape [N, C] or [N, C, ...], the model's is ", to_string(output.sizes()));
+            "cross entropy needs an output of shape [N, C] or [N, C, ...], the model's is ", to_string(output.sizes()));
 }
 
 // [N, C, ...] as [N, ..., C]: each sample's classes are a row.
@@ -40,7 +40,7 @@ LossAndGrad cross_entropy(const Tensor& output, const Tensor& target) {
   const int64_t classes = wanted[1];
   wanted.erase(wanted.begin() + 1);
   QDQ_CHECK(target.dtype() == DType::kS64 && target.sizes() == wanted, kInvalidArgument, "the target is ",
-            to_string(target.dtype()), " ", to_string(target.sizes()), "; cross entropy wants the classes as int64 ",
+            to_string(target.dtype()), " ", to_string(target.sizes()), "; cross entropy needs the classes as int64 ",
             to_string(wanted));
   const Tensor rows = rows_of_classes(output), labels = target.contiguous();
   const int64_t samples = labels.numel();
@@ -80,7 +80,7 @@ Tensor exp_of(const Tensor& x) {
 
 void check_output(const Tensor& output) {
   QDQ_CHECK(output.dtype() == DType::kF32 && output.numel() > 0, kInvalidArgument,
-            "training wants a float32 output that is not empty; the output is ", to_string(output.dtype()), " ",
+            "training needs a float32 output that is not empty; the output is ", to_string(output.dtype()), " ",
             to_string(output.sizes()));
 }
 
@@ -122,7 +122,7 @@ LossAndGrad distillation_loss_and_grad(Loss loss, const Tensor& output, const Te
 
 LossAndGrad loss_and_grad(Loss loss, const Tensor& output, const Tensor& target) {
   check_output(output);
-  QDQ_CHECK(target.defined(), kInvalidArgument, "training wants a target");
+  QDQ_CHECK(target.defined(), kInvalidArgument, "training needs a target");
   return loss == Loss::kMse ? mse(output, target) : cross_entropy(output, target);
 }
 

@@ -30,10 +30,11 @@ void check_lr_schedule(const LrScheduleOptions& options) {
   }
   const LrScheduleOptions none;
   QDQ_CHECK(options.schedule == LrSchedule::kStep || (options.step_size == 0 && options.gamma == none.gamma),
-            kInvalidArgument, "a step size and gamma are of the schedule step alone; leave them out, or take it");
+            kInvalidArgument,
+            "a step size and gamma are for the schedule step only; leave them out, or use that schedule");
   QDQ_CHECK(options.schedule == LrSchedule::kCosine || (options.total_steps == 0 && options.eta_min == 0),
             kInvalidArgument,
-            "a total of steps and eta_min are of the schedule cosine alone; leave them out, or take it");
+            "a total of steps and eta_min are for the schedule cosine only; leave them out, or use that schedule");
   QDQ_CHECK(options.warmup_steps > 0 || options.warmup_start_factor == none.warmup_start_factor, kInvalidArgument,
             "the factor that a warm-up starts with does nothing without warm-up steps; leave it out, or give them");
   QDQ_CHECK(options.warmup_steps >= 0, kInvalidArgument, "the warm-up has ", options.warmup_steps,

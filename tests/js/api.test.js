@@ -54,7 +54,7 @@ test("an argument of the wrong kind is refused with a sentence", async () => {
     );
   }
   for (const none of [undefined, 3, "data"]) {
-    await expect(prepared.calibrate(none)).rejects.toMatchObject(refusal(/^the calibration data is no list/));
+    await expect(prepared.calibrate(none)).rejects.toMatchObject(refusal(/^the calibration data is not a list/));
   }
   for (const none of [undefined, null])
     fails(() => prepared.loadObservers(none), /^the report of observers is not the statistics of/);
@@ -194,7 +194,7 @@ describe("the flow", () => {
     expect(one.info().inputs[0].shape).toEqual([1, 3, 8, 8]);
     for (const [options, message] of [
       [{ fix: { bach: 1 } }, /no input and no open size bach that could be 1; .* its open sizes are batch/],
-      [{ fix: { batch: "1" } }, /fix.batch is no number and no array of sizes/],
+      [{ fix: { batch: "1" } }, /fix.batch is neither a number nor an array of sizes/],
       [{ fixed: { batch: 1 } }, /loadOnnx has no option fixed; did you mean fix\?/],
     ])
       await expect(
@@ -307,7 +307,7 @@ describe("the flow", () => {
       const fresh = qdq.preparePt2e(program, perChannel());
       fresh.loadObservers(seen);
       expect(fresh.saveObservers()).toBe(file);
-      expect(() => fresh.loadObservers(seen)).toThrow(/it has seen data already, .*prepare the model anew/);
+      expect(() => fresh.loadObservers(seen)).toThrow(/it has seen data already, .*prepare the model again/);
     }
   });
 

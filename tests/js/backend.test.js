@@ -453,7 +453,7 @@ describe("a quantizer's other methods", () => {
     const { nodes } = qdq.convertPt2e(replaced).info();
     const rounds = nodes.filter((node) => /quantize_per_tensor/.test(node.target) && node.args.includes(0.5));
     expect(rounds.every((node) => node.args.includes(3)) && rounds.length).toBe(2);
-    expect(thrown(() => prepare(() => [0])).message).toMatch(/wants to return an observer for each of the 2 places/);
+    expect(thrown(() => prepare(() => [0])).message).toMatch(/needs to return an observer for each of the 2 places/);
     expect(thrown(() => prepare(() => [0, 9])).message).toMatch(/returned 9 for place 1/);
   });
 

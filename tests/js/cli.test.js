@@ -307,7 +307,7 @@ test("outputs go through links and pipes, keep permissions, and replace no folde
     // All names of a file mean that file.
     expect(qdq("convert", `${out}/old.pt2`, `${out}/link.pt2`)).toMatchObject({
       status: 1,
-      stderr: `qdq: OUT ${out}/link.pt2: this file is read, and would be lost; give the new one another name\n`,
+      stderr: `qdq: OUT ${out}/link.pt2: this is an input file, which would be overwritten; choose another name\n`,
     });
     expect(fs.lstatSync(at(`${out}/link.pt2`)).isSymbolicLink()).toBe(true);
     const written = fs.statSync(at(`${out}/old.pt2`));
@@ -354,7 +354,7 @@ test("what an ONNX model keeps in other files stays in its folder", () => {
     );
     fs.rmSync(at("beside/model.onnx.data"));
     spawnSync("mkfifo", [at("beside/model.onnx.data")]);
-    expect(qdq("inspect", "beside/model.onnx").stderr).toMatch(/model\.onnx\.data: it is no ordinary file/);
+    expect(qdq("inspect", "beside/model.onnx").stderr).toMatch(/model\.onnx\.data: it is not an ordinary file/);
     fs.rmSync(at("beside/model.onnx.data"));
     fs.renameSync(at("outside.data"), at("beside/model.onnx.data"));
   }

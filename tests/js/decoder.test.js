@@ -58,7 +58,7 @@ test("what does not fit is said in one sentence", async () => {
   expect(await error(prompt, { maxTokens: 30 })).toBe(
     "a prompt of 4 tokens and 30 new ones do not fit into the decoder's cache of 24 places; ask for at most 21",
   );
-  expect(await error([64], { maxTokens: 1 })).toMatch("is no token of the decoder; it has those from 0 to 63");
+  expect(await error([64], { maxTokens: 1 })).toMatch("is not a token of the decoder; it has those from 0 to 63");
   expect(await error([0.5], { maxTokens: 1 })).toBe("the prompt has 0.5, wanted the ids of tokens");
   expect(await error(prompt, { maxTokens: 1.5 })).toBe("maxTokens is 1.5, wanted a whole number from 1 on");
   expect(await error(prompt, { maxTokens: 1, topk: 3 })).toBe("generate has no option topk; did you mean topK?");

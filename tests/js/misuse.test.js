@@ -30,7 +30,7 @@ test("a recipe of plain data has no functions", () => {
   const xnnpack = { quantizer: "XNNPACKQuantizer", global: {} };
   refused(
     () => qdq.preparePt2e(program, { ...xnnpack, filter_function: custom }),
-    /field custom, which is no function/,
+    /field custom, which is not a function/,
   );
 });
 
@@ -112,9 +112,9 @@ test("options of a trainer that do nothing", () => {
     [{ betas: [0.8, 0.9] }, /betas and eps do nothing with sgd/],
     [{ temperature: 2 }, /the temperature 2 does nothing without distillation/],
     [{ qparamsLr: 0.1 }, /no scale is learnt/],
-    [{ schedule: { stepSize: 3 } }, /are of the schedule step alone/],
-    [{ schedule: { schedule: "cosine", totalSteps: 9, gamma: 0.5 } }, /are of the schedule step alone/],
-    [{ schedule: { totalSteps: 9 } }, /are of the schedule cosine alone/],
+    [{ schedule: { stepSize: 3 } }, /are for the schedule step only/],
+    [{ schedule: { schedule: "cosine", totalSteps: 9, gamma: 0.5 } }, /are for the schedule step only/],
+    [{ schedule: { totalSteps: 9 } }, /are for the schedule cosine only/],
     [{ schedule: { warmupStartFactor: 0.5 } }, /does nothing without warm-up steps/],
     [{ loss: grads, distillation: 1 }, /distillation does nothing where the loss is a function/],
   ])
@@ -305,14 +305,14 @@ test("settings that are none", () => {
   refused(() => qdq.lower(program, class {}), /a function as its options/);
   refused(
     () => qdq.preparePt2e(program, { quantizer: "XNNPACKQuantizer", global: 1n }),
-    /the quantizer is no plain data/,
+    /the quantizer is not plain data/,
   );
   const circle = { quantizer: "XNNPACKQuantizer" };
   circle.global = circle;
-  refused(() => qdq.preparePt2e(program, circle), /the quantizer is no plain data/);
+  refused(() => qdq.preparePt2e(program, circle), /the quantizer is not plain data/);
   const prepared = qdq.preparePt2e(program, quantizer());
   refused(() => prepared.run([x], "done"), /onObserved is done, wanted a function/);
-  refused(() => prepared.loadObservers([1n]), /is no plain data/);
+  refused(() => prepared.loadObservers([1n]), /is not plain data/);
 });
 
 test("settings of observers that nothing reads", () => {
@@ -385,10 +385,10 @@ test("names that are none", () => {
     refused(() => qdq.getSourcePartitions(program, wrong), /the sources are .*, wanted an array of strings/);
     refused(() => qdq.findSequentialPartitions(program, wrong), /the sources are .*, wanted an array of strings/);
   }
-  refused(() => qdq.matchPattern(program, { inputs: [1n] }), /the pattern is no plain data/);
+  refused(() => qdq.matchPattern(program, { inputs: [1n] }), /the pattern is not plain data/);
   refused(() => qdq.programTensor(program, Symbol("t")), /programTensor was given a symbol/);
   refused(() => qdq.programTensor(program, 5), /programTensor was given something of another kind/);
-  refused(() => qdq.saveOnnx(program, { opset: 17n }), /what saveOnnx was given is no plain data/);
+  refused(() => qdq.saveOnnx(program, { opset: 17n }), /what saveOnnx was given is not plain data/);
 });
 
 test("operators and observers that answer with something else", async () => {

@@ -211,7 +211,7 @@ test("a wish chooses precisions, goes on from a search, and keeps to its limits"
     [{}, "nothing is wished"],
     [{ maxBytes: "1MB" }, "maxBytes of the wish is 1MB; wanted a number"],
     [{ maxBytes: 1e6, precisions: ["int3"] }, "there is no precision 'int3'"],
-    [{ maxBytes: 1e6, search: "{}" }, "is no search"],
+    [{ maxBytes: 1e6, search: "{}" }, "is not a file that --search wrote"],
     [{ maxSize: 1 }, "maxSize"],
   ])
     expect((await rejected(qdq.choosePrecision(prepared, batches, options))).message).toContain(wanted);
@@ -230,9 +230,9 @@ test("outputs are measured by metrics of the field", () => {
   expect(qdq.measure("token-f1", logits, { labels: text })).toBe(0);
   for (const [wanted, metric, outputs, samples] of [
     ["there is no metric f1; wanted one of box-f1", "f1", boxes, {}],
-    ["beside the float model's outputs", "box-f1", boxes, {}],
+    ["with those of the float model", "box-f1", boxes, {}],
     ["hold no boxes that are known", "box-f1", logits, { reference: logits }],
-    ["outputs is no list of batches", "box-f1", 1, {}],
+    ["outputs is not a list of batches", "box-f1", 1, {}],
     ["refrence", "box-f1", boxes, { refrence: boxes }],
   ])
     expect(() => qdq.measure(metric, outputs, samples)).toThrow(wanted);

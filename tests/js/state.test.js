@@ -58,7 +58,7 @@ test("accuracy is recovered by what layers read in the shards, as by one process
   const whole = await stateOfShard("1/1");
   const parts = await Promise.all(["2/3", "3/3", "1/3"].map(stateOfShard));
   expect(await qdq.mergeStates(parts)).toBe(whole);
-  await expect(qdq.mergeStates([parts[0], await stateOf("3/3")])).rejects.toThrow(/tells what layers read/);
+  await expect(qdq.mergeStates([parts[0], await stateOf("3/3")])).rejects.toThrow(/holds what layers read/);
 
   const prepared = prepare();
   prepared.loadState(whole);
@@ -95,7 +95,7 @@ test("parts that do not belong together are refused by name", async () => {
   );
   await expect(qdq.mergeStates([one, await stateOf("2/4")])).rejects.toThrow(/state 1 does not belong to state 0/);
   await expect(qdq.mergeStates([])).rejects.toThrow(/no parts/);
-  await expect(qdq.mergeStates(one)).rejects.toThrow(/no list of texts/);
+  await expect(qdq.mergeStates(one)).rejects.toThrow(/not a list of texts/);
   await expect(qdq.mergeStates([one.slice(0, 500)])).rejects.toMatchObject({ code: "BadFile" });
   expect(thrown(() => prepare().loadState(one)).message).toMatch(/1\/3 only/);
   expect(thrown(() => data.shard("4/3")).message).toMatch(/the shard is '4\/3'/);

@@ -38,14 +38,14 @@ test("training makes the loss smaller and converts to int8", async () => {
   expect(Buffer.compare(qdq.savePt2(program), qdq.savePt2(await qdq.loadPt2(model())))).toBe(0);
 });
 
-test("the mean squared error wants a tensor, and a step can have another learning rate", () => {
+test("the mean squared error needs a tensor, and a step can have another learning rate", () => {
   const prepared = qdq.prepareQatPt2e(program, quantizer());
   const trainer = new qdq.Trainer(prepared, { loss: "mse", momentum: 0.9, weightDecay: 1e-4 });
   trainer.setLr(1e-3);
   const target = qdq.tensor(new Float32Array(4 * 16), [4, 16]);
   expect(trainer.step({ inputs: batches[0].inputs, target })).toBeGreaterThan(0);
   expect(thrown(() => trainer.step({ inputs: batches[0].inputs, target: [1, 2, 3, 4] })).message).toMatch(
-    /wants float32 \[4, 16\]/,
+    /needs float32 \[4, 16\]/,
   );
 });
 

@@ -158,7 +158,7 @@ void run_case(const BackendCase& c, bool is_bound) {
   if (c.is_light()) runners.pop_back();  // a network of full size takes the reference loops minutes
   for (const BackendDataSet& data : data_sets) {
     const std::vector<Value> inputs = values_of(data.inputs);
-    // A sequence whose length the model tells comes out as several tensors.
+    // A sequence whose length the model has comes out as several tensors.
     const std::vector<Tensor> wanted = flat_tensors(values_of(data.outputs));
     for (const Runner& runner : runners) {
       const std::vector<Tensor> found = flat_tensors(runner.run(inputs));

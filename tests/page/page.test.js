@@ -392,7 +392,7 @@ test("takes the folders of images for their classes", async () => {
   }
   await page.setInputFiles("#test-files-folder", path.join(scratch, "parts"));
   await page.waitForFunction(() =>
-    document.querySelector("#test-summary").textContent.includes("No labels: the folder part 0 is named like none"),
+    document.querySelector("#test-summary").textContent.includes("No labels: the folder part 0 has the name of none"),
   );
   expect(problems).toEqual([]);
 });

@@ -63,7 +63,7 @@ function reasonOf({ accuracy, sqnr }: Evaluation): string {
   if (decibels < 0)
     words.push(
       decibels === -Infinity
-        ? "Its outputs hold values that are no numbers."
+        ? "Its outputs hold values that are not numbers."
         : `The error of its outputs is larger than the outputs themselves (${decibels.toFixed(1)} dB).`,
     );
   else if (!accuracy)

@@ -49,7 +49,7 @@ std::vector<int64_t> AtenCall::integers(size_t i, size_t count) const {
 
 const TensorMeta& AtenCall::meta_of(const Node* node) const {
   const TensorMeta* meta = node ? node->meta.val.tensor() : nullptr;
-  if (meta == nullptr) refuse("has an argument or a result that is no tensor");
+  if (meta == nullptr) refuse("has an argument or a result that is not a tensor");
   return *meta;
 }
 const TensorMeta& AtenCall::meta(size_t i) const { return meta_of(arg(i).node()); }
@@ -76,7 +76,7 @@ std::string AtenCall::tensor(size_t i) {
 
 std::string AtenCall::operand(const Argument& argument, DType dtype) {
   if (!argument.is_node()) {
-    if (!argument.number()) refuse("has an operand that is no tensor and no number");
+    if (!argument.number()) refuse("has an operand that is neither a tensor nor a number");
     return scalar(*argument.number(), dtype);
   }
   const TensorMeta* meta = argument.node()->meta.val.tensor();

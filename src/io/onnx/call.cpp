@@ -61,7 +61,7 @@ const OnnxGraph& OnnxCall::graph(std::string_view name) const {
 
 const TensorMeta& OnnxCall::meta_of(const Node* node) const {
   const TensorMeta* meta = node->meta.val.tensor();
-  if (meta == nullptr) refuse("reads ", node->name(), ", which is no tensor");
+  if (meta == nullptr) refuse("reads ", node->name(), ", which is not a tensor");
   return *meta;
 }
 
@@ -91,14 +91,14 @@ Tensor OnnxCall::wanted_constant(size_t i) {
     if (is_known) tensor = eval_constant(import_.program(), *node);
   }
   if (!tensor.defined())
-    refuse("wants a constant as its input ", i, ", found ", node_.inputs[i], ", which is computed");
+    refuse("needs a constant as its input ", i, ", found ", node_.inputs[i], ", which is computed");
   return tensor;
 }
 
 double OnnxCall::number(size_t i) {
   const Tensor tensor = wanted_constant(i);
   if (tensor.numel() != 1)
-    refuse("wants a number as its input ", i, ", found a tensor of shape ", to_string(tensor.sizes()));
+    refuse("needs a number as its input ", i, ", found a tensor of shape ", to_string(tensor.sizes()));
   return tensor.item();
 }
 
@@ -118,18 +118,18 @@ std::vector<SymInt> OnnxCall::sizes(size_t i) {
   // Integers that a run computes.
   const TensorMeta& found = meta(i);
   if (is_floating(found.dtype) || found.sizes.size() > 1)
-    refuse("wants integers as its input ", i, ", found ", to_string(found.dtype), to_string(found.sizes));
+    refuse("needs integers as its input ", i, ", found ", to_string(found.dtype), to_string(found.sizes));
   const auto count = found.sizes.empty() ? std::optional<int64_t>(1) : found.sizes[0].constant();
   constexpr int64_t kMost = 64;
   if (!count || *count > kMost)
-    refuse("wants integers as its input ", i, ", found ", found.sizes[0].to_string(), " of them");
+    refuse("needs integers as its input ", i, ", found ", found.sizes[0].to_string(), " of them");
   Node* all = tensor(i);
   std::vector<SymInt> out;
   for (int64_t k = 0; k < *count; ++k) {
     Node* one = found.sizes.empty() ? all : call("select.int", {all, 0, k});
     Node* item = call_as_it_is("item.default", {one});
     const auto* symbol = std::get_if<SymInt>(&item->meta.val.value);
-    if (symbol == nullptr) refuse("wants integers as its input ", i);
+    if (symbol == nullptr) refuse("needs integers as its input ", i);
     import_.know_size(*symbol, item);
     out.push_back(*symbol);
   }
@@ -143,20 +143,20 @@ std::vector<SymInt> OnnxCall::sizes(size_t i) {
 std::vector<int64_t> OnnxCall::integers(size_t i) {
   const Tensor tensor = wanted_constant(i);
   if (is_floating(tensor.dtype()) || tensor.dim() > 1)
-    refuse("wants integers as its input ", i, ", found ", to_string(tensor.dtype()), to_string(tensor.sizes()));
+    refuse("needs integers as its input ", i, ", found ", to_string(tensor.dtype()), to_string(tensor.sizes()));
   const Tensor wide = tensor.to(DType::kS64).contiguous();
   return {wide.data<int64_t>(), wide.data<int64_t>() + wide.numel()};
 }
 
 SymInt OnnxCall::size(size_t i) {
   const std::vector<SymInt> all = sizes(i);
-  if (all.size() != 1) refuse("wants one integer as its input ", i, ", found ", all.size());
+  if (all.size() != 1) refuse("needs one integer as its input ", i, ", found ", all.size());
   return all[0];
 }
 
 int64_t OnnxCall::whole_number(size_t i) {
   const auto known = size(i).constant();
-  if (!known) refuse("wants a known integer as its input ", i);
+  if (!known) refuse("needs a known integer as its input ", i);
   return *known;
 }
 

@@ -52,7 +52,7 @@ SymInt as_size(OnnxCall& call, Node* integer) {
 int64_t known_number(OnnxCall& call, size_t i) {
   const Tensor known = call.wanted_constant(i);
   if (known.numel() != 1 || is_floating(known.dtype()))
-    call.refuse("wants an integer as its input ", i, ", found ", to_string(known.dtype()), to_string(known.sizes()));
+    call.refuse("needs an integer as its input ", i, ", found ", to_string(known.dtype()), to_string(known.sizes()));
   return known.reshape({}).item_int();
 }
 

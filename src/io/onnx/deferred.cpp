@@ -82,7 +82,7 @@ Subprogram expand(const Call<Tensor>& call) {
   const auto* attributes = call[1].get_if<Value::List>();
   const auto* outputs = call[2].get_if<Value::List>();
   QDQ_CHECK(name && inputs && attributes && outputs, kInvalidArgument, call.op().target,
-            " wants lists of inputs, attributes and outputs");
+            " needs lists of inputs, attributes and outputs");
   format::OnnxFile file;
   file.ir_version = 10;
   file.opsets = {{name->domain, name->opset}};

@@ -19,7 +19,7 @@ namespace {
 Tensor constant_for(const OnnxValueInfo& input, double value) {
   QDQ_CHECK(input.type == OnnxValueInfo::Type::kTensor && input.dtype && input.dims && *input.dtype != DType::kString,
             kInvalidArgument, "the input ", input.name,
-            " of the ONNX model is no tensor of numbers and cannot be fixed");
+            " of the ONNX model is not a tensor of numbers and cannot be fixed");
   Shape sizes;
   for (const OnnxDimension& size : *input.dims) {
     QDQ_CHECK(size.value.value_or(-1) >= 0, kInvalidArgument, "the input ", input.name,

@@ -15,7 +15,7 @@ Value decode(const Call<Tensor>& call) {
   const Tensor bytes = call.tensor(0).contiguous();
   const std::string& order = call.string(1);
   QDQ_CHECK(bytes.dtype() == DType::kU8 && bytes.dim() == 1, kInvalidArgument, call.op().target,
-            " wants the bytes of an image, uint8 [N], found ", to_string(bytes.dtype()), to_string(bytes.sizes()));
+            " needs the bytes of an image, uint8 [N], found ", to_string(bytes.dtype()), to_string(bytes.sizes()));
   const Tensor image = format::decode_image({bytes.raw(), bytes.nbytes()}, "the image that ImageDecoder reads");
   if (order == "RGB") return image;
   format::Preprocess how;

@@ -165,7 +165,7 @@ Node* mask_of(OnnxCall& call, size_t i, const SymInt& keys, DType dtype) {
       forbidden = beyond(call, mask, keys);
     } else {
       if (!half || !(call.extent(mask, 0) == SymInt(*half * 2)))
-        call.refuse("has lengths of another number than samples");
+        call.refuse("has a different number of lengths than of samples");
       Node* first = call.call("unsqueeze.default", {call.call("slice.Tensor", {mask, 0, *half, kToTheEnd}), 1});
       forbidden = call.call("logical_or.default", {beyond(call, call.call("slice.Tensor", {mask, 0, 0, *half}), keys),
                                                    call.call("lt.Tensor", {counting(call, keys, false), first})});

@@ -128,7 +128,7 @@ void gather_block_quantized(OnnxCall& call) {
   // Behind the rows an axis stands where the indices' axes moved it.
   const int64_t shift = blocks_axis > axis ? static_cast<int64_t>(call.rank(1)) - 1 : 0, at = blocks_axis + shift;
   const auto size = call.extent(out, static_cast<size_t>(at)).constant();
-  if (!size || *size % block != 0) call.refuse("has an axis that is no multiple of its blocks of ", block);
+  if (!size || *size % block != 0) call.refuse("has an axis that is not a multiple of its blocks of ", block);
   out = call.call("unflatten.int", {out, at, OnnxCall::list(std::vector<int64_t>{*size / block, block})});
   const auto by_block = [&](Node* table) {
     return call.call("unsqueeze.default", {call.call("to.dtype", {rows_of(table), DType::kF32}), at + 1});

@@ -283,7 +283,7 @@ void import_scan(OnnxCall& call) {
 // The elements of a sequence, where they are known before it runs.
 std::shared_ptr<const Values> elements(OnnxCall& call) {
   const OnnxValue& found = call.value(0);
-  if (found.elements == nullptr && !found.kind.is_list) call.refuse("wants a sequence as its input 0, found a tensor");
+  if (found.elements == nullptr && !found.kind.is_list) call.refuse("needs a sequence as its input 0, found a tensor");
   return found.elements;
 }
 // The same, and null too where the integer `i`, if there is one, is not known.

@@ -434,7 +434,7 @@ void col2im(OnnxCall& call) {
   if (std::any_of(crops.begin(), crops.end(), [](int64_t c) { return c != 0; }))
     out = call.call("pad.default", {out, OnnxCall::list(crops)});
   const auto channels = call.extent(call.tensor(0), 1).constant();
-  if (!channels || *channels % taps != 0) call.refuse("has columns that are no multiple of ", taps);
+  if (!channels || *channels % taps != 0) call.refuse("has columns that are not a multiple of ", taps);
   shape = {-1, *channels / taps};
   shape.insert(shape.end(), image.begin(), image.end());
   call.set(call.call("reshape.default", {out, OnnxCall::list(shape)}));

@@ -52,7 +52,7 @@ Node* in_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {
   if (call.meta_of(x).sizes.empty()) call.refuse("quantizes a tensor without axes in blocks");
   const auto size = call.extent(x, static_cast<size_t>(axis)).constant();
   if (!size || *size % q.block != 0)
-    call.refuse("quantizes in blocks of ", q.block, " along an axis that is no multiple of them");
+    call.refuse("quantizes in blocks of ", q.block, " along an axis that is not a multiple of them");
   return call.call("unflatten.int", {x, axis, OnnxCall::list(std::vector<int64_t>{*size / q.block, q.block})});
 }
 Node* without_blocks(OnnxCall& call, Node* x, const OnnxQParams& q, int64_t axis) {

@@ -75,7 +75,7 @@ SymInt scaled_in_run(OnnxCall& call, const SymInt& size, Node* scale) {
   Node* whole = call.call("to.dtype", {call.call("floor.default", {product}), DType::kS64});
   Node* number = call.call_as_it_is("item.default", {whole});
   const auto* symbol = std::get_if<SymInt>(&number->meta.val.value);
-  if (symbol == nullptr) call.refuse("computes its scales from what is no number");
+  if (symbol == nullptr) call.refuse("computes its scales from something that is not a number");
   call.import().know_size(*symbol, number);
   return *symbol;
 }

@@ -400,7 +400,7 @@ void constant(OnnxCall& call) {
         Tensor::of<int64_t>({static_cast<int64_t>(value->ints.size())}, std::span<const int64_t>(value->ints)));
   if (const auto* value = call.attribute("value_string")) return call.set(string_tensor({}, {&value->s, 1}));
   if (const auto* value = call.attribute("value_strings")) return call.set(string_vector(value->strings));
-  call.refuse("has a value that is no tensor");
+  call.refuse("has a value that is not a tensor");
 }
 
 void constant_of_shape(OnnxCall& call) {

@@ -350,7 +350,8 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
   std::vector<std::string> out;
   const Argument::List& results = program.graph->output_node()->arg(0).list();
   for (size_t i = 0; i < results.size(); ++i) {
-    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i, " of the program is no tensor, and ONNX has no others");
+    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i,
+              " of the program is not a tensor, and ONNX has no others");
     if (file_->refusals.empty()) out.push_back(value(results[i].node()));
   }
   written_ = node_around;
@@ -369,7 +370,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
     const std::string& name = node->meta.extra_of(kOnnxValue);
     graph_.inputs.push_back(info_of(fresh(name.empty() ? node->name() : name), node->meta.val, false));
     QDQ_CHECK(graph_.inputs.back().dtype, kUnsupported, "the input ", node->name(),
-              " is no tensor, and ONNX has no others");
+              " is not a tensor, and ONNX has no others");
     inputs.push_back(graph_.inputs.back().name);
   }
   // Outputs go by the names that the file gave them, or those that qdq run gives them.

@@ -15,7 +15,7 @@ std::vector<std::string> values_of(AtenCall& call, size_t i) {
   std::vector<std::string> out;
   if (call.is_none(i)) return out;
   for (const Argument& argument : call.arg(i).list()) {
-    if (!argument.is_node()) call.refuse("gives a program something else than tensors");
+    if (!argument.is_node()) call.refuse("gives a program something other than tensors");
     out.push_back(call.file().value(argument.node()));
   }
   return out;

@@ -151,7 +151,7 @@ bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes) {
   }
   const ShiftedIntegers x = shifted_integers(input), w = shifted_integers(call.arg(1).node());
   if (x.integers == nullptr || w.integers == nullptr || !call.is_none(2))
-    call.refuse("is a convolution of ", to_string(call.meta(0).dtype), ", which ONNX has of 8 bits alone");
+    call.refuse("is a convolution of ", to_string(call.meta(0).dtype), ", which ONNX has only in 8 bits");
   // A zero point became int32 and got the shape that it works by.
   const auto zero_point = [&](const ShiftedIntegers& shifted) -> std::string {
     const Node* node = origin_of(shifted.zero_point);

@@ -301,7 +301,7 @@ void identity(AtenCall& call) {
 // The values of a list are written with it; an item stands for one of them.
 void getitem(AtenCall& call) {
   const Node* list = call.arg(0).node();
-  if (list == nullptr) call.refuse("takes an item of something that is no result");
+  if (list == nullptr) call.refuse("takes an item of something that is not a result");
   call.same_as(call.file().item(list, static_cast<size_t>(call.integer(1))));
 }
 

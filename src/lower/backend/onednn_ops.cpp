@@ -162,7 +162,7 @@ class OneDnnConvolution : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     const std::optional<FloatConvolution> conv = float_convolution(call, general_);
-    if (!conv || conv->is_1d) return run_reference(call, "it is no float convolution of images with two axes");
+    if (!conv || conv->is_1d) return run_reference(call, "it is not a float convolution of images with two axes");
     const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
     const Tensor* given_bias = call.optional_tensor(2);
     const auto dims = [](const FloatConvolution::Pair& pair) { return Dims(pair.begin(), pair.end()); };

@@ -71,11 +71,11 @@ std::string broken_constraint(const DTypeWithConstraints& wanted, const Observer
 
 void check_constraints(const DTypeWithConstraints& dtype, const std::string& pattern) {
   QDQ_CHECK(dtype.quant_min_lower_bound.has_value() == dtype.quant_max_upper_bound.has_value(), kInvalidArgument,
-            "the pattern ", pattern, " bounds quant_min or quant_max alone; give quant_min_lower_bound and ",
-            "quant_max_upper_bound, or none");
+            "the pattern ", pattern, " bounds only one of quant_min and quant_max; give quant_min_lower_bound and ",
+            "quant_max_upper_bound, or neither");
   QDQ_CHECK(dtype.scale_exact_match.has_value() == dtype.zero_point_exact_match.has_value(), kInvalidArgument,
-            "the pattern ", pattern, " fixes the scale or the zero point alone; give scale_exact_match and ",
-            "zero_point_exact_match, or none");
+            "the pattern ", pattern, " fixes only one of scale and zero point; give scale_exact_match and ",
+            "zero_point_exact_match, or neither");
 }
 
 // The functions and methods of the native backend.

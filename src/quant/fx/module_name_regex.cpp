@@ -160,7 +160,7 @@ class Parser {
       item.most = item.least;
       if (accept(',')) item.most = number().value_or(kNoLimit);
       else if (!least) refuse("has a { without a number");
-      if (!accept('}') || item.most < item.least) refuse("has a { } that is no count");
+      if (!accept('}') || item.most < item.least) refuse("has a { } that is not a count");
     } else {
       return item;
     }

@@ -342,7 +342,7 @@ std::vector<std::string_view> qconfig_backend_names() {
 }
 
 QConfig get_default_qconfig(std::string_view backend, int64_t version) {
-  QDQ_CHECK(version == 0, kInvalidArgument, "get_default_qconfig has version 0 alone, not ", version);
+  QDQ_CHECK(version == 0, kInvalidArgument, "get_default_qconfig has only version 0, not ", version);
   return backend_qconfig(backend, 0);
 }
 

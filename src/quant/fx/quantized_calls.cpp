@@ -390,7 +390,7 @@ class Builder {
     if (!has_qconfig) return;
     // The results of a recurrent layer stay float.
     const bool has_value = last.traced.output || last.traced.type.starts_with("torch.nn.modules.rnn.");
-    std::string why = has_value ? refusal(root, last) : "its result is no single tensor";
+    std::string why = has_value ? refusal(root, last) : "its result is not a single tensor";
     for (const size_t part : match.calls)
       for (const Node* node : calls_[part].traced.nodes)
         if (const Node* complex = complex_in(*node); complex && why.empty())

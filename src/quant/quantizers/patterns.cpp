@@ -106,14 +106,14 @@ bool is_one_of(const Node& node, std::string_view operators) {
 
 std::string why_not_global_pool(const Node& last) {
   const TensorMeta* meta = last.arg(0).is_node() ? last.arg(0).node()->meta.val.tensor() : nullptr;
-  if (!last.arg(1).is_list() || meta == nullptr || meta->sizes.size() != 4) return "it is no pool over images";
+  if (!last.arg(1).is_list() || meta == nullptr || meta->sizes.size() != 4) return "it is not a pool over images";
   const Argument::List& list = last.arg(1).list();
   if (is_one_of(last, "aten.adaptive_avg_pool2d")) {
     const bool gives_one =
         std::all_of(list.begin(), list.end(), [](const Argument& size) { return size.integer() == 1; });
     return gives_one ? "" : "its result is larger than 1 x 1";
   }
-  if (!is_one_of(last, "aten.mean.dim")) return "it is no mean over height and width";
+  if (!is_one_of(last, "aten.mean.dim")) return "it is not a mean over height and width";
   int64_t axes = 0;
   for (const Argument& axis : list) axes |= int64_t{1} << ((axis.integer().value_or(0) + 4) % 4);
   if (axes != (1 << 2 | 1 << 3)) return "it averages over other axes than height and width";
@@ -349,7 +349,7 @@ bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, co
     return std::fabs(first) > kHistcBound && std::all_of(rest.begin(), rest.end(), [&](float x) { return x == first; });
   };
   if (is_float && !is_large()) return true;
-  const std::string what = meta ? concat("is ", to_string(meta->dtype)) : std::string("is no tensor");
+  const std::string what = meta ? concat("is ", to_string(meta->dtype)) : std::string("is not a tensor");
   refuse(node, row,
          concat("its operand ", operand->name(),
                 is_float ? concat(" is too large to observe (above ", kHistcBound, ")")

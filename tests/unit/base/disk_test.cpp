@@ -281,7 +281,7 @@ TEST_F(DiskTest, ReadsBesideAFileOnlyWhatLiesInItsFolder) {
 #ifndef __EMSCRIPTEN__
   ASSERT_EQ(mkfifo((home / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(refusal([&] { disk().read_beside(model, "pipe"); }),
-            "cannot read " + (home / "pipe").string() + ": it is no ordinary file");
+            "cannot read " + (home / "pipe").string() + ": it is not an ordinary file");
 #endif
   EXPECT_EQ(refusal([&] { disk().read_beside(model, "none"); }),
             "cannot read " + (home / "none").string() + ": no such file or directory");

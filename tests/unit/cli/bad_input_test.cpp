@@ -147,7 +147,7 @@ TEST_F(BadInput, RecipesWithMisspeltFields) {
 TEST_F(BadInput, CalibrationDataThatDoesNotFit) {
   Shape other = input_shape;
   other.back() += 1;
-  refuses_data(data(Tensor::empty(other, DType::kF32)), {"bad.npz", "the program wants"});
+  refuses_data(data(Tensor::empty(other, DType::kF32)), {"bad.npz", "the program needs"});
   refuses_data(data(Tensor::empty(input_shape, DType::kU8)), {"bad.npz", "uint8", "float32"});
   Shape none = input_shape;
   none[0] = 0;

@@ -137,7 +137,7 @@ TEST_F(CliTest, ComparesModelsLayerByLayer) {
   EXPECT_NE(format::text_of(host.contents["layers.html"]).find("\"errors\""), std::string::npos);
 
   EXPECT_EQ(run({"compare", "model.pt2", "out.pt2", "out.onnx", "--data", "data.npz", "--report", "layers.html"}), 1);
-  EXPECT_NE(host.err.find("--report shows one model"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("--report compares one model"), std::string::npos) << host.err;
   EXPECT_EQ(run({"compare", "model.pt2", "--data", "data.npz"}), 2);
 
   // A candidate that differs where the reference is zero is infinitely wrong, not equal.
@@ -402,13 +402,13 @@ TEST_F(CliTest, RefusesOutputsAndOptionsThatCannotBeMeant) {
   };
   const std::vector<std::string> calibrate{"--calibrate", "data.npz"};
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {with({"quantize", "model.pt2", "-o", "model.pt2"}, calibrate),
-       "-o model.pt2: this file is read, and would be lost"},
-      {{"convert", "model.pt2", "model.pt2"}, "OUT model.pt2: this file is read, and would be lost"},
+      {with({"quantize", "model.pt2", "-o", "model.pt2"}, calibrate), "-o model.pt2: this is an input file"},
+      {{"convert", "model.pt2", "model.pt2"}, "OUT model.pt2: this is an input file"},
       {with({"quantize", "model.pt2", "-o", "x.tflite"}, calibrate), "wanted one that ends in .onnx or .pt2"},
-      {quantize({"--onnx-data"}), "--onnx-data is about .onnx files, and the output is out.pt2"},
-      {{"convert", "model.pt2", "x.pt2", "--onnx-opset", "19"}, "--onnx-opset is about .onnx files"},
-      {{"fuse", "model.pt2", "x.pt2", "--onnx-signed-activations"}, "--onnx-signed-activations is about .onnx files"},
+      {quantize({"--onnx-data"}), "--onnx-data is for .onnx files only, but the output is out.pt2"},
+      {{"convert", "model.pt2", "x.pt2", "--onnx-opset", "19"}, "--onnx-opset is for .onnx files only"},
+      {{"fuse", "model.pt2", "x.pt2", "--onnx-signed-activations"},
+       "--onnx-signed-activations is for .onnx files only"},
       {{"run", "model.pt2", "--inputs", "data.npz", "-o", "x.npy"},
        "-o x.npy: the name says another kind of file than is written; wanted one that ends in .npz"},
       {quantize({"--preprocess", "preprocess.json"}),

@@ -159,7 +159,7 @@ TEST(Decoder, SaysInOneSentenceWhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { decoder.start(std::vector<int64_t>{}, 1); }),
             "the prompt is empty: give it at least one token id");
   EXPECT_EQ(message_of([&] { decoder.start(std::vector<int64_t>{1, 64}, 1); }),
-            "the prompt's id 64 is no token of the decoder; it has those from 0 to 63");
+            "the prompt's id 64 is not a token of the decoder; it has those from 0 to 63");
   EXPECT_EQ(
       message_of([&] { decoder.start(std::vector<int64_t>{1, 2}, 24); }),
       "a prompt of 2 tokens and 24 new ones do not fit into the decoder's cache of 24 places; ask for at most 23");
@@ -219,7 +219,7 @@ TEST_F(DecoderCli, QuantizeSaysInOneLineWhatStaysInFloatForOneReason) {
     EXPECT_THAT(host.out, Not(HasSubstr("in float here")));  // tokens and packed weights are multiplied as integers
     ASSERT_EQ(quantize("--weights-only"), 0) << host.err;
     EXPECT_THAT(host.out, ContainsRegex("\n    embedding in [^\n]*: XNNPACKQuantizer has no pattern for"));
-    EXPECT_THAT(host.out, HasSubstr("more: its weight alone is quantized\n"));
+    EXPECT_THAT(host.out, HasSubstr("more: only its weight is quantized\n"));
   }
 }
 
@@ -250,13 +250,13 @@ TEST_F(DecoderCli, GenerateRefusesWhatItCannotDo) {
     EXPECT_NE(run(words), 0);
     return host.err;
   };
-  EXPECT_THAT(refusal({"--generate", "4"}), HasSubstr("--generate wants --prompt"));
+  EXPECT_THAT(refusal({"--generate", "4"}), HasSubstr("--generate needs --prompt"));
   EXPECT_THAT(refusal({"--generate", "40", "--prompt", "1"}), HasSubstr("the decoder's cache of 24 places"));
   EXPECT_THAT(refusal({"--prompt", "1"}), HasSubstr("--generate"));
   EXPECT_THAT(refusal({"--generate", "4", "--prompt", "1", "-o", "y.npz"}), HasSubstr("--generate"));
   EXPECT_THAT(refusal({"-o", "y.npz"}), HasSubstr("give --inputs, or --generate and --prompt for a decoder"));
   host.add("words.txt", "Once upon a time");
-  EXPECT_THAT(refusal({"--generate", "4", "--prompt", "words.txt"}), HasSubstr("something else than token ids"));
+  EXPECT_THAT(refusal({"--generate", "4", "--prompt", "words.txt"}), HasSubstr("something other than token ids"));
 }
 
 }  // namespace

@@ -10,18 +10,20 @@ TEST_F(CliTest, NoOutputTakesThePlaceOfAFileThatIsRead) {
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {}})");
   const std::vector<std::pair<Args, std::string>> cases{
       {quantize({"--report", "model.pt2"}), "--report model.pt2: the name says another kind of file"},
-      {quantize({"--observers", "recipe.json", "--recipe", "recipe.json"}), "--observers recipe.json: this file is"},
-      {{"run", "model.pt2", "--inputs", "data.npz", "-o", "data.npz"}, "-o data.npz: this file is read, and would be"},
+      {quantize({"--observers", "recipe.json", "--recipe", "recipe.json"}),
+       "--observers recipe.json: this is an input file"},
+      {{"run", "model.pt2", "--inputs", "data.npz", "-o", "data.npz"},
+       "-o data.npz: this is an input file, which would be"},
       {{"compare", "model.pt2", "model.pt2", "--data", "data.npz", "--chart", "data.npz"},
        "--chart data.npz: the name"},
       {{"calibrate", "model.pt2", "--data", "data.npz", "--recipe", "recipe.json", "-o", "recipe.json"},
        "-o recipe.json"},
       {{"train", "model.pt2", "--data", "data.npz", "--labels", "labels.csv", "-o", "out.pt2", "--checkpoint",
         "data.npz"},
-       "--checkpoint data.npz: this file is read"},
+       "--checkpoint data.npz: this is an input file"},
       {{"train", "model.pt2", "--data", "data.npz", "--labels", "labels.csv", "-o", "out.pt2", "--checkpoint",
         "out.pt2"},
-       "--checkpoint out.pt2: this file is also that of -o"},
+       "--checkpoint out.pt2: this is also the file of -o"},
       {{"inspect", "model.pt2", "--lowered", "model.pt2"}, "--lowered model.pt2: the name says another kind"},
   };
   const auto before = host.contents;

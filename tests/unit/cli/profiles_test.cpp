@@ -248,7 +248,7 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
   says({"--for", "ort", "--weight-bits", "4", "-o", "a.onnx"}, 1, "7 or 8 bits, found 4");
   says({"--activation-bits", "16", "-o", "a.onnx"}, 2, "--for");
   says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1,
-       "--onnx-dedicated-pairs is about .onnx files, and the output is a.pt2");
+       "--onnx-dedicated-pairs is for .onnx files only, but the output is a.pt2");
   for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})
     says({"--for", "ort", option, "-o", "a.onnx"}, 2, option);
 }
@@ -413,7 +413,7 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithAFolder) {
     return host.err;
   };
   EXPECT_NE(refused({"--dtypes", "q9"}).find("'q9'"), std::string::npos) << host.err;
-  EXPECT_NE(refused({"--report", "r.html"}).find("--report is about one file"), std::string::npos) << host.err;
+  EXPECT_NE(refused({"--report", "r.html"}).find("--report is for one file"), std::string::npos) << host.err;
   EXPECT_NE(refused({"--model-file-name", "a/b"}).find("'a/b'"), std::string::npos) << host.err;
   EXPECT_NE(run({"quantize", "m.onnx", "-o", "m.q.onnx", "--for", "ort", "--dtypes", "q4", "--calibrate", "x.npz"}), 0);
   EXPECT_NE(host.err.find("--dtypes goes with --for transformers.js"), std::string::npos) << host.err;

@@ -172,7 +172,7 @@ TEST_F(TrainTest, ACheckpointOfAnotherTrainingIsRefused) {
   EXPECT_EQ(run({"--checkpoint", "kept"}), 1);
   host.contents["kept"] = format::write_npz(std::vector<format::NamedTensor>{{"x", sample({2}, 5)}});
   EXPECT_EQ(run({"--checkpoint", "kept"}), 1);
-  EXPECT_NE(host.err.find("kept has no run.identity, so it is no checkpoint"), std::string::npos) << host.err;
+  EXPECT_NE(host.err.find("kept has no run.identity, so it is not a checkpoint"), std::string::npos) << host.err;
 }
 
 TEST_F(TrainTest, AugmentationChangesWhatIsLearnt) {

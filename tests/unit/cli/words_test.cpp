@@ -257,10 +257,10 @@ TEST_F(WordsTest, MeasuresByACommand) {
   EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "mean {outputs}"}), 0) << host.err;
   EXPECT_NE(host.out.find("metric"), std::string::npos) << host.out;
 
-  for (const auto& [command, wanted] :
-       {std::pair("mean", "write {outputs} there"), std::pair("mean {outputs} {labels}", "give their file by --labels"),
-        std::pair("median {outputs}", "ended with status 127; wanted 0"),
-        std::pair("mean {outputs} silent", "printed is ''; wanted a number")}) {
+  for (const auto& [command, wanted] : {std::pair("mean", "write {outputs} there"),
+                                        std::pair("mean {outputs} {labels}", "give their file with --labels"),
+                                        std::pair("median {outputs}", "ended with status 127; wanted 0"),
+                                        std::pair("mean {outputs} silent", "printed is ''; wanted a number")}) {
     EXPECT_EQ(run(with(command)), 1);
     EXPECT_TRUE(says(wanted)) << host.err;
   }

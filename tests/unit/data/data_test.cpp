@@ -146,9 +146,9 @@ TEST_F(DataTest, MatchesSeveralInputsByName) {
 TEST_F(DataTest, RefusesWhatDoesNotFit) {
   const Program one = program_with(SymInt::symbol("s0")), two = program_with(SymInt::symbol("s0"), true);
   save("rank.npz", {{"x", counting({4})}});
-  EXPECT_NE(refusal("rank.npz", one).find("has shape [4], the program wants [s0, 2]"), std::string::npos);
+  EXPECT_NE(refusal("rank.npz", one).find("has shape [4], the program needs [s0, 2]"), std::string::npos);
   save("dtype.npz", {{"x", counting({4, 2}, DType::kU8)}});
-  EXPECT_NE(refusal("dtype.npz", one).find("holds uint8, the program wants float32"), std::string::npos);
+  EXPECT_NE(refusal("dtype.npz", one).find("holds uint8, the program needs float32"), std::string::npos);
   save("missing.npz", {{"x", counting({4, 2})}, {"y", counting({4, 2})}});
   EXPECT_NE(refusal("missing.npz", two).find("no array for input ids"), std::string::npos);
   save("counts.npz", {{"x", counting({40, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
@@ -493,16 +493,15 @@ TEST_F(DataTest, TakesFoldersForClasses) {
   EXPECT_EQ(read_labels("folders", *first, again, files), (std::vector<int64_t>{1, 0, 2}));
   // Some of a model's classes need names.
   Classes five{5, {}};
-  EXPECT_NE(
-      refusal_of_labels("folders", *images, five).find("3 folders (cat, ...) and the model tells 5 classes apart"),
-      std::string::npos);
+  EXPECT_NE(refusal_of_labels("folders", *images, five).find("3 folders (cat, ...) but the model has 5 classes apart"),
+            std::string::npos);
   files.add("classes.txt", "dog\r\nbird\ncat\ncat-like\nfish\n");
   Classes named = read_classes("classes.txt", 5, files);
   EXPECT_EQ(named.names.size(), 5U);
   EXPECT_EQ(read_labels("folders", *images, named, files), (std::vector<int64_t>{3, 2, 0, 0}));
   EXPECT_THROW(read_classes("classes.txt", 4, files), Error);
   Classes others{2, {"ant", "bee"}};
-  EXPECT_NE(refusal_of_labels("folders", *images, others).find("the folder cat is named like none of the 2 classes"),
+  EXPECT_NE(refusal_of_labels("folders", *images, others).find("the folder cat has the name of none of the 2 classes"),
             std::string::npos);
   files.add("img/loose.bmp", bmp());
   Classes loose{3, {}};

@@ -101,9 +101,9 @@ TEST(Interpreter, RefusesInputsThatDoNotFit) {
   };
   EXPECT_EQ(message({}), "the program takes 1 input, found 0");
   EXPECT_EQ(message({Tensor::empty({1, 4, 9, 8}, DType::kF32)}),
-            "input 'x' is float32 [1, 4, 9, 8], the program wants float32 [s0, 4, 9, 7]: dimension 3 must be 7");
+            "input 'x' is float32 [1, 4, 9, 8], the program needs float32 [s0, 4, 9, 7]: dimension 3 must be 7");
   EXPECT_THAT(message({Tensor::empty({1, 4, 9, 7}, DType::kS64)}),
-              HasSubstr("is int64 [1, 4, 9, 7], the program wants float32"));
+              HasSubstr("is int64 [1, 4, 9, 7], the program needs float32"));
   EXPECT_THAT(message({Tensor::empty({17, 4, 9, 7}, DType::kF32)}),
               HasSubstr("dimension 0 (s0) must be at least 1 and at most 16"));
 }

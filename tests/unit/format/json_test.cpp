@@ -119,11 +119,12 @@ TEST(Json, DepthIsLimited) {
 }
 
 TEST(Json, AKeyStandsOnceInSmallAndLargeObjects) {
-  expect_error(ErrorCode::kBadFile, "the key 'a' stands twice", [] { parse_json(R"({"a": 1, "b": 2, "a": 3})", "j"); });
+  expect_error(ErrorCode::kBadFile, "the key 'a' appears twice",
+               [] { parse_json(R"({"a": 1, "b": 2, "a": 3})", "j"); });
   std::string large = "{";
   for (int i = 0; i < 20000; ++i) large += "\"k" + std::to_string(i) + "\":" + std::to_string(i) + ",";
   EXPECT_EQ(parse_json(large + "\"end\":0}", "j").size(), 20001u);
-  expect_error(ErrorCode::kBadFile, "the key 'k3' stands twice", [&] { parse_json(large + "\"k3\":0}", "j"); });
+  expect_error(ErrorCode::kBadFile, "the key 'k3' appears twice", [&] { parse_json(large + "\"k3\":0}", "j"); });
 }
 
 TEST(Fields, TypedFieldsAreReadAndWrongOnesRefused) {

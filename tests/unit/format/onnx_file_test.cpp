@@ -135,9 +135,9 @@ TEST(OnnxFile, DataInAnotherFile) {
   EXPECT_TRUE(bitwise_equal(read_onnx_file(elsewhere("a/b.data", "4"), external).initializers.at(0).second,
                             Tensor::of<float>({2}, {1, 2})));
   EXPECT_EQ(asked, "a/b.data");
-  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 12 of w, which has 16",
+  expect_error(ErrorCode::kBadFile, "needs 8 bytes at 12 of w, which has 16",
                [&] { read_onnx_file(elsewhere("w", "12"), external); });
-  expect_error(ErrorCode::kBadFile, "wants 8 bytes at 18446744073709551615",
+  expect_error(ErrorCode::kBadFile, "needs 8 bytes at 18446744073709551615",
                [&] { read_onnx_file(elsewhere("w", "18446744073709551615"), external); });
   expect_error(ErrorCode::kBadFile, "wanted a number", [&] { read_onnx_file(elsewhere("w", "-4"), external); });
   asked.clear();
@@ -154,7 +154,7 @@ TEST(OnnxFile, Refusals) {
   expect_error(ErrorCode::kBadFile, "cut off", [&] { read_onnx_file(ByteSpan(whole).first(whole.size() - 3)); });
   expect_error(ErrorCode::kBadFile, "wire type", [] { read_onnx_file(bytes({0x0A, 1, 0})); });
   // Sizes are held against the bytes before memory is taken.
-  expect_error(ErrorCode::kBadFile, "its shape [2] wants 8",
+  expect_error(ErrorCode::kBadFile, "its shape [2] needs 8",
                [] { read_onnx_file(with_tensor(bytes({0x08, 2, 0x10, 1, 0x4A, 4, 0, 0, 0, 0}))); });
   expect_error(ErrorCode::kBadFile, "absurd sizes", [] {
     const Bytes huge = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40, 0x08,
@@ -163,7 +163,7 @@ TEST(OnnxFile, Refusals) {
   });
   expect_error(ErrorCode::kUnsupported, "data in another file", [] { read_onnx_file(elsewhere("w", "0")); });
   expect_error(ErrorCode::kUnsupported, "data type 14", [] { read_onnx_file(with_tensor(bytes({0x10, 14}))); });
-  expect_error(ErrorCode::kBadFile, "has 0 strings, its shape [] wants 1",
+  expect_error(ErrorCode::kBadFile, "has 0 strings, its shape [] needs 1",
                [] { read_onnx_file(with_tensor(bytes({0x10, 8}))); });
   expect_error(ErrorCode::kBadFile, "a string of 1 bytes is not text in UTF-8",
                [] { read_onnx_file(with_tensor(bytes({0x10, 8, 0x32, 1, 0xFF}))); });

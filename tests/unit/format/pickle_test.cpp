@@ -125,12 +125,12 @@ TEST(Pickle, BadPicklesAreRefused) {
       "\x8A\x09"
       "123456789.",
       "beyond 64 bits", ErrorCode::kUnsupported);
-  refuse("NNa.", "no list");
-  refuse("NNNs.", "no dictionary");
+  refuse("NNa.", "not a list");
+  refuse("NNNs.", "not a dictionary");
   refuse("}(Nu.", "without a value");
-  refuse("NNR.", "no tuple");
-  refuse("NNb.", "no object");
-  refuse("NN\x93.", "something else than strings");
+  refuse("NNR.", "not a tuple");
+  refuse("NNb.", "not an object");
+  refuse("NN\x93.", "something other than strings");
   refuse(std::string("\x95\xFF\0\0\0\0\0\0\0N.", 11), "frame");
   refuse("cos\nsystem", "ends too early");
 }

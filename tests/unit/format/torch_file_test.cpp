@@ -132,8 +132,8 @@ TEST(TorchFile, BadFilesAreRefused) {
   refuse([](Parts& p) { p.args->items[3] = p.pickle.tuple({p.pickle.integer(int64_t{1} << 62)}); },
          "reaches outside its storage");
   refuse([](Parts& p) { p.args->items[3] = p.pickle.tuple({}); }, "1 sizes but 0 strides");
-  refuse([](Parts& p) { p.args->items[3] = p.pickle.integer(1); }, "no tuple");
-  refuse([](Parts& p) { p.args->items[2] = p.pickle.tuple({p.pickle.str("4")}); }, "no integer");
+  refuse([](Parts& p) { p.args->items[3] = p.pickle.integer(1); }, "not a tuple");
+  refuse([](Parts& p) { p.args->items[2] = p.pickle.tuple({p.pickle.str("4")}); }, "not an integer");
   refuse([](Parts& p) { p.args->items.resize(3); }, "has 3 arguments, wanted 6");
   refuse([](Parts& p) { p.args->items[0] = p.pickle.integer(0); }, "refers to no storage");
   refuse([](Parts& p) { p.id->items[4] = p.pickle.integer(5); }, "should have 5 elements, found 4");
@@ -146,7 +146,7 @@ TEST(TorchFile, BadFilesAreRefused) {
   refuse([](Parts& p) { p.root->entries.push_back(p.root->entries[0]); }, "two tensors have the name 'w'");
   refuse([](Parts& p) { p.root->entries[0].second = p.pickle.integer(3); }, "'w' is not a tensor",
          ErrorCode::kUnsupported);
-  refuse([](Parts& p) { p.root->entries[0].first = p.pickle.boolean(true); }, "no string");
+  refuse([](Parts& p) { p.root->entries[0].first = p.pickle.boolean(true); }, "not a string");
   refuse([](Parts& p) { p.root->entries[0].first = p.pickle.str(std::string(5000, 'n')); }, "more than 4096 bytes");
 }
 

@@ -255,7 +255,7 @@ TEST(Zip, ANameStandsOnce) {
   Bytes bytes = sample();
   const std::string_view text = text_of(bytes);
   poke(bytes, text.rfind("empty"), std::array<char, 5>{'a', '.', 't', 'x', 't'});
-  expect_error(ErrorCode::kBadFile, "'a.txt' stands in the archive twice", [&] { ZipReader{bytes}; });
+  expect_error(ErrorCode::kBadFile, "'a.txt' is in the archive twice", [&] { ZipReader{bytes}; });
 
   ZipWriter writer;
   writer.add("x", {});

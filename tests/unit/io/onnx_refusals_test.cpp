@@ -177,7 +177,7 @@ TEST(OnnxRefusals, WeightsAndWindowsThatDoNotFit) {
   const Tensor weight = Tensor::full({4, 2, 3, 3}, DType::kF32, 1);
   load_onnx(format::write_onnx_file(convolution(weight, {3, 3})));
   for (const DType dtype : {DType::kS64, DType::kBool, DType::kF64})
-    refuse(ErrorCode::kInvalidArgument, "on float32 wants a weight of the same dtype",
+    refuse(ErrorCode::kInvalidArgument, "on float32 needs a weight of the same dtype",
            convolution(weight.to(dtype), {}));
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{5, 5}, {-3, -3}, {3}})
     refuse_to_run("has the kernel_shape", convolution(weight, shape));

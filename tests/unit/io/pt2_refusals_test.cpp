@@ -157,7 +157,7 @@ TEST(RefusePt2, ValuesThatAreNotDefinedOnceBeforeTheirUse) {
   refuses_edit(ErrorCode::kBadFile, "does not name the graph's output",
                [](Json& p) { signature_of(p)["output_specs"][0]["user_output"]["arg"]["as_tensor"]["name"] = "relu"; });
   refuses_edit(ErrorCode::kBadFile, "the graph has 8 inputs", [](Json& p) { graph_of(p)["inputs"].erase(0); });
-  refuses_edit(ErrorCode::kBadFile, "the key 'x' stands twice in one object", [](Json& p) {
+  refuses_edit(ErrorCode::kBadFile, "the key 'x' appears twice in one object", [](Json& p) {
     Json& values = graph_of(p)["tensor_values"];
     Json copy = values["x"];
     values.get_ref<Json::object_t&>().emplace_back("x", copy);
@@ -215,7 +215,7 @@ TEST(RefusePt2, WhatQdqDoesNotHave) {
                  signature_of(p)["output_specs"][0] = {
                      {"user_input_mutation", {{"arg", {{"name", "linear"}}}, {"user_input_name", "x"}}}};
                });
-  refuses(ErrorCode::kUnsupported, "is no tensor; custom objects are not supported",
+  refuses(ErrorCode::kUnsupported, "is not a tensor; custom objects are not supported",
           with_json("shared_archive", "shared_archive/data/constants/model_constants_config.json",
                     [](Json& json) { json["config"].begin().value()["tensor_meta"] = nullptr; }));
 }

@@ -36,12 +36,12 @@ TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
   EXPECT_EQ(found.total, 5u);
   ASSERT_EQ(found.in_float.size(), 4u);
   EXPECT_THAT(found.in_float[0].reason, HasSubstr("its activations are int16"));
-  EXPECT_EQ(found.in_float[1].reason, "its weight alone is quantized");
+  EXPECT_EQ(found.in_float[1].reason, "only its weight is quantized");
   EXPECT_EQ(found.in_float[2].reason, "no integer kernel does aten.conv_transpose2d.input");
   EXPECT_EQ(found.in_float[3].reason, "no integer kernel does aten.matmul.default");
   const std::string text = float_layers_text(found);
   EXPECT_THAT(text, HasSubstr("in float here     4 of 5 quantized layers"));
-  EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": its weight alone is quantized"));
+  EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": only its weight is quantized"));
 }
 
 TEST(IntegerLayers, LeavesOutFloatLayersBehindRoundedValues) {

@@ -66,8 +66,8 @@ TEST_F(Lists, AreRefusedWhereTheyDoNotFit) {
     const auto refuse = [&](const char* words, std::vector<Value> inputs) {
       expect_error(ErrorCode::kInvalidArgument, words, [&] { run(inputs); });
     };
-    refuse("input 'list' is one tensor, the program wants an ONNX sequence", {one_, one_});
-    refuse("input 'list' is None, the program wants an ONNX sequence", {Value(), one_});
+    refuse("input 'list' is one tensor, the program needs an ONNX sequence", {one_, one_});
+    refuse("input 'list' is None, the program needs an ONNX sequence", {Value(), one_});
     refuse("input 'x' has no value", {Value::List{one_}, Value::List{one_}});
     refuse("goes to 1 in a list of 1", {Value::List{one_}, one_});
   });
@@ -86,7 +86,7 @@ TEST_F(Lists, MayBeNone) {
     out = run(std::vector<Value>{one_, Value()});
     EXPECT_TRUE(*out[0].get_if<Tensor>()->data<bool>());
     EXPECT_TRUE(out[2].is_none());
-    expect_error(ErrorCode::kInvalidArgument, "input 'tensor' is a list of tensors, the program wants an ONNX optional",
+    expect_error(ErrorCode::kInvalidArgument, "input 'tensor' is a list of tensors, the program needs an ONNX optional",
                  [&] { run(std::vector<Value>{Value::List{one_}, Value()}); });
   });
 }

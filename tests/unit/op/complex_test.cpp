@@ -71,9 +71,9 @@ TEST(ComplexOps, OthersRefuseInOneSentence) {
             "a complex64 tensor is converted to float32, which would lose its imaginary parts; take real, imag or abs "
             "of it");
   EXPECT_EQ(message_of("view_as_real", {Tensor::scalar(1.f)}),
-            "torch.ops.aten.view_as_real.default wants a complex tensor, found float32");
+            "torch.ops.aten.view_as_real.default needs a complex tensor, found float32");
   EXPECT_EQ(message_of("imag", {Tensor::scalar(1.f)}),
-            "torch.ops.aten.imag.default wants a complex tensor, found float32");
+            "torch.ops.aten.imag.default needs a complex tensor, found float32");
   EXPECT_EQ(message_of("einsum", {"a,a,a->a", Value::List{z, z, z}}),
             "torch.ops.aten.einsum.default multiplies at most 2 complex tensors, found 3");
   EXPECT_EQ(message_of("complex", {Tensor::empty({2}, DType::kF64), Tensor::empty({2}, DType::kF64)}),
@@ -118,23 +118,23 @@ TEST(Frames, RefuseWhatPyTorchRefuses) {
   EXPECT_EQ(message_of("stft", {x, 32, 4, {}, {}, false, {}, true}),
             name + " takes frames of 32 elements from a signal of 20");
   EXPECT_EQ(message_of("stft", {x, 16, 4, 12, Tensor::empty({16}, DType::kF32), false, {}, true}),
-            name + " wants a window of shape [12], found [16]");
+            name + " needs a window of shape [12], found [16]");
   EXPECT_EQ(message_of("stft", {z, 16, 4, {}, {}, false, true}),
             name + " cannot be one-sided where the signal or the window is complex");
-  EXPECT_EQ(message_of("stft", {x, 16}), name + " wants return_complex for a real signal");
+  EXPECT_EQ(message_of("stft", {x, 16}), name + " needs return_complex for a real signal");
   EXPECT_EQ(message_of("stft", {Tensor::empty({1, 2, 20}, DType::kF32), 16}),
-            name + " wants a signal of 1 or 2 axes, found 3");
+            name + " needs a signal of 1 or 2 axes, found 3");
   EXPECT_EQ(message_of("stft", {x.to(DType::kF64), 16, 4, {}, {}, false, {}, true}),
             "torch.ops.aten._fft_r2c.default transforms float32 tensors, found float64");
-  EXPECT_EQ(message_of("istft", {x, 16}), inverse + " wants a complex tensor, found float32");
+  EXPECT_EQ(message_of("istft", {x, 16}), inverse + " needs a complex tensor, found float32");
   EXPECT_EQ(message_of("istft", {z, 4}),
-            inverse + " wants 3 frequencies for n_fft 4 and a one-sided transform, found 2");
-  EXPECT_EQ(message_of("istft", {z, 2, 2, 1}), inverse + " wants a hop_length of at most win_length, found 2 and 1");
+            inverse + " needs 3 frequencies for n_fft 4 and a one-sided transform, found 2");
+  EXPECT_EQ(message_of("istft", {z, 2, 2, 1}), inverse + " needs a hop_length of at most win_length, found 2 and 1");
   EXPECT_EQ(message_of("istft", {z, 2, 1, {}, {}, true, false, {}, -7}),
             inverse + " makes a signal of -7 elements, wanted at least 1");
   EXPECT_EQ(message_of("istft", {z, 2, 2, {}, Tensor::of<float>({2}, {0, 1}), false}),
             inverse +
-                " divides by a window that is zero where frames do not overlap; it wants a smaller hop_length or "
+                " divides by a window that is zero where frames do not overlap; it needs a smaller hop_length or "
                 "a window without zeros");
 }
 
@@ -145,7 +145,7 @@ TEST(Frames, AreAddedWhereTheyOverlap) {
   EXPECT_EQ(numbers_of(run_op<Tensor>("unfold_backward", {windows, Value::List{9}, 0, 2, 3})),
             (std::vector<float>{1, 2, 0, 3, 4, 0, 5, 6, 0}));
   EXPECT_EQ(message_of("unfold_backward", {windows, Value::List{9}, 0, 2, 1}),
-            "torch.ops.aten.unfold_backward.default wants windows of shape [8, 2], found [3, 2]");
+            "torch.ops.aten.unfold_backward.default needs windows of shape [8, 2], found [3, 2]");
   EXPECT_EQ(message_of("unfold_backward", {windows, Value::List(), 0, 2, 1}),
             "torch.ops.aten.unfold_backward.default makes a tensor without axes");
 }

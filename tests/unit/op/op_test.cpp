@@ -113,7 +113,7 @@ TEST(Op, ErrorsNameTheTrouble) {
   const Tensor x = Tensor::full({1, 3, 4, 4}, DType::kF32, 1), w = Tensor::full({8, 4, 3, 3}, DType::kF32, 1);
   EXPECT_EQ(
       error_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
-      "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups wants 4 input channels, found 3");
+      "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups needs 4 input channels, found 3");
   EXPECT_NE(error_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"),
             std::string::npos);
   EXPECT_NE(error_of([&] { run("torch.ops.aten.add.Tensor", {x, w}); }).find("do not broadcast"), std::string::npos);

@@ -75,11 +75,11 @@ TEST(StringOps, NumbersThatAreNone) {
     return error_of([&] { run("torch.ops.onnx.cast_from_string.default", {strings({text}), dtype}); });
   };
   for (const char* text : {"", " ", "1.5x", "0x10", "nan(1)", "--1", "+-1", "1e", "e5", "1 2"})
-    EXPECT_EQ(cast(text, DType::kF32), concat("the string '", text, "' is no float32"));
-  EXPECT_EQ(cast("256", DType::kU8), "the string '256' is no uint8");
-  EXPECT_EQ(cast("-1", DType::kU16), "the string '-1' is no uint16");
-  EXPECT_EQ(cast("1.0", DType::kS64), "the string '1.0' is no int64");
-  EXPECT_EQ(cast("yes", DType::kBool), "the string 'yes' is no bool");
+    EXPECT_EQ(cast(text, DType::kF32), concat("the string '", text, "' is not a valid float32"));
+  EXPECT_EQ(cast("256", DType::kU8), "the string '256' is not a valid uint8");
+  EXPECT_EQ(cast("-1", DType::kU16), "the string '-1' is not a valid uint16");
+  EXPECT_EQ(cast("1.0", DType::kS64), "the string '1.0' is not a valid int64");
+  EXPECT_EQ(cast("yes", DType::kBool), "the string 'yes' is not a valid bool");
   EXPECT_EQ(cast("1e400", DType::kF32), "nothing was thrown");  // an infinity
 }
 
@@ -128,7 +128,7 @@ TEST(FullMatch, RefusesWhatRe2Refuses) {
   refuse("\\pL", "a class of Unicode");
   refuse("[b-a]", "ends before it begins");
   refuse("[[:word2:]]", "a class of a name");
-  refuse("\\x{110000}", "is no character");
+  refuse("\\x{110000}", "is not a character");
   refuse("(?P<>a)", "without a name");
 }
 

@@ -139,7 +139,7 @@ TEST(Prepare, StatisticsThatNoObserverCanHaveSeenAreRefused) {
   const auto of = [](std::initializer_list<float> values) {
     return Tensor::of<float>({static_cast<int64_t>(values.size())}, values);
   };
-  refuses("it tells of 4 channels, and relu has 3", {of({0, 0, 0, 0}), of({1, 1, 1, 1}), {}});
+  refuses("it covers 4 channels, and relu has 3", {of({0, 0, 0, 0}), of({1, 1, 1, 1}), {}});
   refuses("its least value 2 is not below its largest, 1", {of({0, 2, 0}), of({1, 1, 1}), {}});
   refuses("its least value nan is not below its largest, 1", {of({0, NAN, 0}), of({1, 1, 1}), {}});
   refuses("keeps a least and a largest value for each channel and nothing else", {of({0, 0, 0}), of({1, 1}), {}});

@@ -159,8 +159,9 @@ TEST(Recipe, APercentileIsOfPercentileObserverAlone) {
   const Prepared prepared = prepare_pt2e(linear_program(), *quantizer);
   ASSERT_EQ(prepared.observers().size(), 1u);
   EXPECT_EQ(prepared.observers()[0].observer->args().percentile, 99.5);
-  EXPECT_NE(refusal(recipe("MinMaxObserver")).find("is of PercentileObserver alone, found with MinMaxObserver"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(recipe("MinMaxObserver")).find("is for PercentileObserver only, but the observer is MinMaxObserver"),
+      std::string::npos);
 }
 
 // A setting of an observer that its class does not read is refused in specs, in the observers of a fake quantizer and
@@ -215,7 +216,7 @@ TEST(Recipe, PatternsAsData) {
     parse_pattern(format::parse_json(R"({"inputs": ["x"], "nodes": [], "outputs": ["y"]})", "pattern"), "the pattern");
     FAIL() << "nothing was refused";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message, "the pattern uses the node 'y', which does not stand in front of its use");
+    EXPECT_EQ(error.message, "the pattern uses the node 'y', which is not defined before it is used");
   }
 }
 

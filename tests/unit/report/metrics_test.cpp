@@ -121,10 +121,10 @@ TEST(Metrics, CountTokensOfClasses) {
       std::string::npos);
   EXPECT_NE(error_of([&] {
               token_f1(outputs, {nullptr, nullptr, integers({2, 3}, {0, 0, 0, 0, 0, 0})});
-            }).find("another class than 0, by the labels"),
+            }).find("is of class 0"),
             std::string::npos);
   EXPECT_NE(error_of([&] { token_f1(outputs, {}); }).find("without labels"), std::string::npos);
-  EXPECT_NE(error_of([&] { token_f1({{floats({4}, {1, 2, 3, 4})}}, {}); }).find("wants scores"), std::string::npos);
+  EXPECT_NE(error_of([&] { token_f1({{floats({4}, {1, 2, 3, 4})}}, {}); }).find("needs scores"), std::string::npos);
 }
 
 TEST(Metrics, CountTokensOfAnswers) {

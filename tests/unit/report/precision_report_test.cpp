@@ -22,7 +22,7 @@ TEST(PrecisionSearch, RefusesWhatIsNone) {
     return std::string();
   };
   EXPECT_NE(refused(saved, "two").find("is the search of another program"), std::string::npos);
-  EXPECT_NE(refused("{}", "one").find("is no search"), std::string::npos);
+  EXPECT_NE(refused("{}", "one").find("is not a file that --search wrote"), std::string::npos);
   EXPECT_NE(refused("[", "one"), "");
   for (const auto& [from, to] :
        {std::pair("\"bf16\"", "\"bf17\""), std::pair("\"bytes\": 7", "\"bytes\": -7"),

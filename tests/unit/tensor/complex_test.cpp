@@ -60,7 +60,7 @@ TEST(Complex, ViewsGoBackAndForth) {
 TEST(Complex, RefusesPairsThatDoNotLieTogether) {
   const Tensor x = Tensor::empty({5, 4}, DType::kF32);
   EXPECT_EQ(message_of([&] { view_as_complex(x); }),
-            "view_as_complex wants a last axis of 2 elements, found the shape [5, 4]");
+            "view_as_complex needs a last axis of 2 elements, found the shape [5, 4]");
   EXPECT_NE(message_of([&] { view_as_complex(x.slice(1, 1, 3)); }).find("pairs at even places"), std::string::npos);
   EXPECT_NE(message_of([&] { view_as_complex(x.slice(1, 0, 4, 2)); }).find("pairs at even places"), std::string::npos);
   EXPECT_NE(message_of([&] { view_as_complex(x.as_strided({3, 2}, {3, 1}, 0)); }).find("pairs at even places"),

@@ -36,10 +36,10 @@ TEST(LrSchedule, SaysWhichOptionMakesNoSense) {
   EXPECT_NE(refusal_of({{"warmup_steps", 1}, {"warmup_start_factor", 0}}).find("the factor 0"), std::string::npos);
   EXPECT_NE(refusal_of({{"patience", 1}}).find("patience"), std::string::npos);
   // What belongs to another schedule.
-  const char* of_step = "are of the schedule step alone";
+  const char* of_step = "are for the schedule step only";
   EXPECT_NE(refusal_of({{"step_size", 3}}).find(of_step), std::string::npos);
   EXPECT_NE(refusal_of({{"schedule", "cosine"}, {"total_steps", 3}, {"gamma", 0.5}}).find(of_step), std::string::npos);
-  EXPECT_NE(refusal_of({{"total_steps", 3}}).find("are of the schedule cosine alone"), std::string::npos);
+  EXPECT_NE(refusal_of({{"total_steps", 3}}).find("are for the schedule cosine only"), std::string::npos);
   EXPECT_NE(refusal_of({{"warmup_start_factor", 0.5}}).find("does nothing without warm-up steps"), std::string::npos);
 }
 

@@ -436,7 +436,7 @@ TEST(Trainer, SaysWhatIsWrong) {
             std::string::npos);
   Trainer trainer(prepared, {Loss::kMse, {Optimizer::kSgd, 0.1}});
   const Tensor before = value_of(prepared, "a.weight");
-  EXPECT_NE(message_of([&] { trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 1)); }).find("wants float32 [4, 2]"),
+  EXPECT_NE(message_of([&] { trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 1)); }).find("needs float32 [4, 2]"),
             std::string::npos);
   EXPECT_NE(message_of([&] { trainer.step({sample({3, 4}, 1)}, sample({4, 2}, 1)); }).find("input 'x'"),
             std::string::npos);
