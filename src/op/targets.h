@@ -30,6 +30,7 @@ inline constexpr std::string_view kSub = "torch.ops.aten.sub.Tensor";
 inline constexpr std::string_view kMul = "torch.ops.aten.mul.Tensor";
 inline constexpr std::string_view kDiv = "torch.ops.aten.div.Tensor";
 
+inline constexpr std::string_view kPrelu = "torch.ops.aten.prelu.default";
 inline constexpr std::string_view kRelu = "torch.ops.aten.relu.default";
 inline constexpr std::string_view kHardtanh = "torch.ops.aten.hardtanh.default";
 inline constexpr std::string_view kClamp = "torch.ops.aten.clamp.default";

@@ -58,20 +58,19 @@ double share_of_noise(const Tensor& exact, const Tensor& found, int64_t axis) {
   return speaking > 0 ? share / static_cast<double>(speaking) : 0;
 }
 
-// A reader that comes next in a walk, in exact numbers.
-void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, const Prepared::Impl& impl,
-                   Interpreter::Walk& walk) {
+// A reader that comes next in a walk, in exact numbers; `factors` for each alpha.
+void add_errors_of(Seam& seam, const Reader& reader, const std::vector<std::vector<float>>& factors,
+                   const Simulation& exact, const Prepared::Impl& impl, Interpreter::Walk& walk) {
   const Node& input = *exact.node(*reader.input);
   const Node* weight_node = weight_of(*walk.next());
   const Tensor x = walk.value(input).get_if<Tensor>()->contiguous();
   const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
   const auto observer = impl.group_of_module(*reader.input);
   const auto result = [&](const std::vector<float>& by) {
-    Tensor values = divided_along(x, reader.axis, by), scaled = with_columns_scaled(reader, weight, by);
+    Tensor values = divided_along(x, reader.axis, factors_at(reader.channels, by));
+    Tensor scaled = with_columns_scaled(reader, weight, by);
     if (observer) {
-      FloatRange range{0, 0};
-      for (size_t c = 0; c < by.size(); ++c)
-        range = {std::min(range.min, seam.min[c] / by[c]), std::max(range.max, seam.max[c] / by[c])};
+      const FloatRange range = range_seen(seam, *observer, by);
       const Observer& rounds = *impl.groups[*observer].observer;
       const IntegerRange limits{rounds.quant_min(), rounds.quant_max()};
       const QParams qparams =
@@ -83,38 +82,40 @@ void add_errors_of(Seam& seam, const Reader& reader, const Simulation& exact, co
   };
   const Tensor wanted = *walk.result_with({{weight_node, weight}}).get_if<Tensor>();
   const int64_t axis = is_linear(*reader.node) ? wanted.dim() - 1 : 1;
-  seam.plain += share_of_noise(wanted, result(std::vector<float>(static_cast<size_t>(seam.channels), 1.0f)), axis);
-  for (size_t i = 0; i < std::size(kAlphas); ++i)
-    seam.errors[i] += share_of_noise(wanted, result(factors_of(impl, seam, kAlphas[i])), axis);
+  seam.plain += share_of_noise(wanted, result(std::vector<float>(seam.fixed.size(), 1.0f)), axis);
+  for (size_t i = 0; i < std::size(kAlphas); ++i) seam.errors[i] += share_of_noise(wanted, result(factors[i]), axis);
 }
 
-void widen(std::vector<float>& min, std::vector<float>& max, const Tensor& x, int64_t axis) {
+void widen(std::vector<float>& min, std::vector<float>& max, const std::vector<int64_t>& channels, size_t count,
+           const Tensor& x, int64_t axis) {
   const ChannelRanges ranges = channel_ranges_of(x, axis);
-  if (min.empty()) {
-    min = ranges.min;
-    max = ranges.max;
-  }
-  for (size_t c = 0; c < min.size(); ++c) {
-    min[c] = std::min(min[c], ranges.min[c]);
-    max[c] = std::max(max[c], ranges.max[c]);
+  min.resize(count);
+  max.resize(count);
+  for (size_t i = 0; i < channels.size(); ++i) {
+    const auto c = static_cast<size_t>(channels[i]);
+    min[c] = std::min(min[c], ranges.min[i]);
+    max[c] = std::max(max[c], ranges.max[i]);
   }
 }
 
 void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
-  std::map<const Node*, std::vector<std::pair<Seam*, int64_t>>> by_input;
-  std::map<const Node*, std::pair<Seam*, int64_t>> clamped;
+  std::map<const Node*, std::vector<std::pair<Seam*, const Reader*>>> by_input;
+  std::map<const Node*, std::pair<Seam*, const Cut*>> clamped;
   for (Seam& seam : seams) {
-    for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, reader.axis);
-    for (const auto& [value, axis] : seam.cut) clamped[value] = {&seam, axis};
+    for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, &reader);
+    for (const Cut& cut : seam.cuts) clamped[cut.value] = {&seam, &cut};
   }
   Interpreter floats = float_interpreter(recovery.prepared());
   floats.set_node_hook([&](const Node& node, const Value& value) {
     const Tensor* x = value.get_if<Tensor>();
     if (x == nullptr || x->numel() == 0) return;
-    if (const auto seam = clamped.find(&node); seam != clamped.end())
-      widen(seam->second.first->low, seam->second.first->high, *x, seam->second.second);
+    if (const auto found = clamped.find(&node); found != clamped.end()) {
+      const auto& [seam, cut] = found->second;
+      widen(seam->low, seam->high, cut->channels, seam->fixed.size(), *x, cut->axis);
+    }
     if (const auto found = by_input.find(&node); found != by_input.end())
-      for (const auto& [seam, axis] : found->second) widen(seam->min, seam->max, *x, axis);
+      for (const auto& [seam, reader] : found->second)
+        widen(seam->min, seam->max, reader->channels, seam->fixed.size(), *x, reader->axis);
   });
   for (const Batch& batch : recovery.batches()) {
     recovery.tell_again();
@@ -128,9 +129,12 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
   for (size_t i = 0; i < impl.groups.size(); ++i)
     if (impl.of_constants.count(impl.groups[i].observer.get()) == 0) exact.set_rounding(i, false);
   std::map<const Node*, std::pair<Seam*, const Reader*>> by_reader;
-  for (Seam& seam : seams)
-    for (const Reader& reader : seam.readers)
-      if (!seam.min.empty()) by_reader[exact.node(*reader.node)] = {&seam, &reader};
+  std::map<const Seam*, std::vector<std::vector<float>>> factors;
+  for (Seam& seam : seams) {
+    if (seam.min.empty()) continue;
+    for (const Reader& reader : seam.readers) by_reader[exact.node(*reader.node)] = {&seam, &reader};
+    for (const double alpha : kAlphas) factors[&seam].push_back(factors_of(impl, seam, alpha));
+  }
   constexpr int64_t kSamples = 16;
   for (const Batch* batch : recovery.some_batches(kSamples)) {
     Interpreter::Walk walk = exact.walk(*batch);
@@ -138,7 +142,8 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
       const auto found = by_reader.find(walk.next());
       if (found == by_reader.end()) continue;
       recovery.tell_again();
-      add_errors_of(*found->second.first, *found->second.second, exact, impl, walk);
+      const auto& [seam, reader] = found->second;
+      add_errors_of(*seam, *reader, factors.at(seam), exact, impl, walk);
     }
   }
 }
@@ -204,7 +209,7 @@ int64_t equalize(Recovery& recovery) {
     constexpr double kWorthIt = 0.9;
     if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
     apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[best - seam.errors.begin()]));
-    touched.insert(touched.end(), seam.observers.begin(), seam.observers.end());
+    for (const Look& look : seam.looks) touched.push_back(look.observer);
     ++changed;
   }
   if (changed == 0) return 0;

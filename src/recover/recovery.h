@@ -116,13 +116,13 @@ constexpr const char* kLeftInFloat = "recovery left its values in float, which b
 int64_t free_weight_scales(Recovery& recovery);
 
 // Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations,
-// pools, views and attention that do not mind: the one's rows are divided, the others' columns multiplied (cross-layer
-// equalization; SmoothQuant where the first is a layer norm or RMS norm). The factor of a channel is range^alpha /
-// weight^(1 - alpha), of the largest value on the samples and of the largest weight that reads it; alpha is the one of
-// 0.25, 0.5, 0.75 and 1 that leaves the smallest error behind the layers on 16 samples, every channel's counted the
-// same, or nothing changes. A channel that a clamp (ReLU6) cuts on the samples keeps its size, and the others stay
-// within the clamp. What the float program computes on the samples stays the same but for its rounding. Kept if the
-// outputs gain 1 dB.
+// pools, views, attention, sums, concatenations and splits that do not mind: the one's rows are divided, the others'
+// columns multiplied (cross-layer equalization; SmoothQuant where the first is a layer norm or RMS norm). The factor of
+// a channel is range^alpha / weight^(1 - alpha), of the largest value on the samples and of the largest weight that
+// reads it; alpha is the one of 0.25, 0.5, 0.75 and 1 that leaves the smallest error behind the layers on 16 samples,
+// every channel's counted the same, or nothing changes. A channel that a clamp (ReLU6) cuts on the samples, or that
+// something else needs as it is, keeps its size, and the others stay within the clamp. What the float program computes
+// on the samples stays the same but for its rounding. Kept if the outputs gain 1 dB.
 int64_t equalize(Recovery& recovery);
 
 // Removes the observers behind the last layers that multiply (convolutions, linear layers, matrix products). The rest,

@@ -17,8 +17,9 @@ inline constexpr double kAlphas[] = {0.25, 0.5, 0.75, 1};
 // A layer that reads the channels along an axis of its input: which channel each element of its weight reads.
 struct Reader {
   const Node* node;
-  const Node* input;  // as the layer reads it: an observer, mostly
-  int64_t axis;       // of the channels there
+  const Node* input;              // as the layer reads it: an observer, mostly
+  int64_t axis;                   // of the channels there
+  std::vector<int64_t> channels;  // of the seam, which the input's are
   OwnConstant weight;
   int64_t groups = 1;  // of a convolution: weight [rows, channels / groups, ...]
 };
@@ -26,22 +27,37 @@ struct Reader {
 // A layer, a norm, or a product with a constant for each channel, whose rows give the channels their size.
 struct Producer {
   const Node* node;
+  std::vector<int64_t> channels;  // of the seam, which each row makes
   OwnConstant weight;
   std::optional<OwnConstant> bias;
   std::optional<size_t> observer;  // that sees the weight as it sees activations
 };
 
-// Channels that can be scaled: what makes them, and who reads them. Several make them where residual sums add them up.
+// An observer that values of the seam pass.
+struct Look {
+  size_t observer;
+  std::vector<int64_t> channels;  // of the seam, which the value's are
+};
+
+// A value that a clamp reads.
+struct Cut {
+  const Node* value;
+  int64_t axis;  // of the channels there
+  std::vector<int64_t> channels;
+};
+
+// Channels that can be scaled: what makes them, and who reads them. Several make one channel where residual sums add
+// them up; values that concatenations join have channels of their own.
 struct Seam {
   std::vector<Producer> producers;
-  int64_t channels = 0;
   std::vector<Reader> readers;
-  std::vector<size_t> observers;                       // that the values pass
-  FloatRange clamps{-kInf, kInf};                      // what all clamps that the values pass let through
-  std::vector<std::pair<const Node*, int64_t>> cut{};  // what the clamps read, and the axis of the channels there
-  std::vector<float> min{}, max{};                     // of each channel, where the readers read it
-  std::vector<float> low{}, high{};                    // of each channel, where clamps read it
-  double plain = 0;                                    // error as it is, and for each alpha
+  std::vector<Look> looks;
+  std::vector<bool> fixed;         // for each channel: something needs it as it is
+  FloatRange clamps{-kInf, kInf};  // what all clamps that the values pass let through
+  std::vector<Cut> cuts{};
+  std::vector<float> min{}, max{};   // of each channel, where the readers read it
+  std::vector<float> low{}, high{};  // of each channel, where clamps read it
+  double plain = 0;                  // error as it is, and for each alpha
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
 };
 
@@ -51,11 +67,14 @@ std::vector<Seam> seams_of(const Prepared& prepared);
 bool has_clamps(const Seam& seam);
 // What each channel is divided by, from `min` and `max` of the seam and the weights as they are.
 std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, double alpha);
+// Those of these channels.
+std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::vector<float>& factors);
+// What the observer sees of the seam once its channels are divided, 0 included.
+FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float>& factors);
 
-// The channel that an element of a reader's weight reads.
-int64_t channel_at(const Reader& reader, const Tensor& weight, int64_t channels, int64_t element);
-Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& by);
-Tensor with_rows_divided(const Tensor& weight, const std::vector<float>& by);
+// The weights of a reader and a producer with these factors.
+Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors);
+Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors);
 // The weight rounded by the range that it has now, whatever eps the recipe has.
 Tensor rounded_weight(const Tensor& weight, const Observer& observer);
 
@@ -68,6 +87,6 @@ struct BeforeEqualizing {
 
 // Divides the rows of the producers' weights and biases by the factors, multiplies the columns of the readers' weights,
 // and gives their observers the ranges that they have then. `before` notes what that changes.
-void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, const std::vector<float>& by);
+void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, const std::vector<float>& factors);
 
 }  // namespace qdq

@@ -73,13 +73,6 @@ double foreseen_share(const LayerMoments& seen, const Tensor& weight, const Tens
 
 double variance_of_step(double scale) { return scale * scale / 12; }
 
-FloatRange whole_range(const Seam& seam, const std::vector<float>& by) {
-  FloatRange range{0, 0};
-  for (size_t c = 0; c < by.size(); ++c)
-    range = {std::min(range.min, seam.min[c] / by[c]), std::max(range.max, seam.max[c] / by[c])};
-  return range;
-}
-
 Tensor constant_value(const Prepared& prepared, const OwnConstant& constant) {
   return prepared.program().find_attribute(constant.name)->tensor.contiguous();
 }
@@ -92,21 +85,21 @@ Tensor rounded_if_observed(const Prepared& prepared, const OwnConstant& constant
 // their observer has now.
 double foreseen_error(const Prepared& prepared, const Seam& seam, const MomentsOfLayers& moments,
                       const std::vector<float>& factors) {
-  const std::vector<float> by = factors.empty() ? std::vector<float>(seam.min.size(), 1.0f) : factors;
+  const std::vector<float> by = factors.empty() ? std::vector<float>(seam.fixed.size(), 1.0f) : factors;
   double error = 0;
   for (const Producer& producer : seam.producers)
     if (const auto seen = moments.find(producer.node->name()); seen != moments.end()) {
-      const Tensor weight = with_rows_divided(constant_value(prepared, producer.weight), by);
+      const Tensor weight = with_rows_divided(producer, constant_value(prepared, producer.weight), by);
       error += foreseen_share(seen->second, weight, rounded_if_observed(prepared, producer.weight, weight), 0);
     }
   for (const Reader& reader : seam.readers) {
     LayerMoments seen = moments.at(reader.node->name());
-    seen.divide(by);
+    seen.divide(factors_at(reader.channels, by));
     const Tensor weight = with_columns_scaled(reader, constant_value(prepared, reader.weight), by);
     double noise = 0;
     if (const auto group = Prepared::Impl::of(prepared).group_of_module(*reader.input)) {
       const Observer& observer = *prepared.observers()[*group].observer;
-      const FloatRange range = whole_range(seam, by);
+      const FloatRange range = range_seen(seam, *group, by);
       const QParams qparams = factors.empty()
                                   ? observer.calculate_qparams()
                                   : qparams_of_range(std::span(&range.min, 1), std::span(&range.max, 1),
@@ -122,22 +115,26 @@ double foreseen_error(const Prepared& prepared, const Seam& seam, const MomentsO
 bool is_told(const Prepared& prepared, Seam& seam, const MomentsOfLayers& moments) {
   if (has_clamps(seam)) return false;
   std::unordered_set<size_t> before_readers;
+  std::vector<bool> told(seam.fixed.size());
+  seam.min.resize(told.size());
+  seam.max.resize(told.size());
   for (const Reader& reader : seam.readers) {
     const auto seen = moments.find(reader.node->name());
-    if (seen == moments.end() || std::ssize(seen->second.least) != seam.channels) return false;
+    if (seen == moments.end() || seen->second.least.size() != reader.channels.size()) return false;
     if (const auto group = Prepared::Impl::of(prepared).group_of_module(*reader.input)) before_readers.insert(*group);
-    if (seam.min.empty()) {
-      seam.min = seen->second.least;
-      seam.max = seen->second.largest;
-    }
-    for (size_t c = 0; c < seam.min.size(); ++c) {
-      seam.min[c] = std::min(seam.min[c], seen->second.least[c]);
-      seam.max[c] = std::max(seam.max[c], seen->second.largest[c]);
+    for (size_t i = 0; i < reader.channels.size(); ++i) {
+      const auto c = static_cast<size_t>(reader.channels[i]);
+      told[c] = true;
+      seam.min[c] = std::min(seam.min[c], seen->second.least[i]);
+      seam.max[c] = std::max(seam.max[c], seen->second.largest[i]);
     }
   }
-  return std::all_of(seam.observers.begin(), seam.observers.end(), [&](size_t observer) {
-    const auto looks = std::count(seam.observers.begin(), seam.observers.end(), observer);
-    return before_readers.count(observer) != 0 && looks == std::ssize(prepared.observers()[observer].inserted_as);
+  if (std::count(told.begin(), told.end(), false) != 0) return false;
+  return std::all_of(seam.looks.begin(), seam.looks.end(), [&](const Look& one) {
+    const auto looks = std::count_if(seam.looks.begin(), seam.looks.end(),
+                                     [&](const Look& look) { return look.observer == one.observer; });
+    return before_readers.count(one.observer) != 0 &&
+           looks == std::ssize(prepared.observers()[one.observer].inserted_as);
   });
 }
 
@@ -163,10 +160,11 @@ int64_t equalize_by(Prepared& prepared, MomentsOfLayers& moments) {
     if (best.empty()) continue;
     BeforeEqualizing before;
     apply_seam(prepared, before, seam, best);
-    const FloatRange range = whole_range(seam, best);
-    for (const size_t observer : std::unordered_set<size_t>(seam.observers.begin(), seam.observers.end()))
-      prepared.set_range(observer, Tensor::scalar(range.min), Tensor::scalar(range.max));
-    for (const Reader& reader : seam.readers) moments.at(reader.node->name()).divide(best);
+    for (const Look& look : seam.looks) {
+      const FloatRange range = range_seen(seam, look.observer, best);
+      prepared.set_range(look.observer, Tensor::scalar(range.min), Tensor::scalar(range.max));
+    }
+    for (const Reader& reader : seam.readers) moments.at(reader.node->name()).divide(factors_at(reader.channels, best));
     ++changed;
   }
   return changed;

@@ -33,6 +33,8 @@ class ProgramBuilder {
     node->meta.val.value = meta_of(sizes, dtype);
     return node;
   }
+  // One of the results of a node.
+  Node* item(Node* of, int64_t index) { return program_.graph->call("operator.getitem", {of, index}); }
   // "conv2d.default" -> torch.ops.aten.conv2d.default. `module` is the path of the module that it came from.
   Node* call(const std::string& op, std::vector<Argument> args, const std::string& module = "",
              const std::string& source = "") {
