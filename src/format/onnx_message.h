@@ -8,6 +8,7 @@
 
 #include "format/bytes.h"
 #include "format/onnx_file.h"
+#include "tensor/strings.h"
 
 namespace qdq::format {
 

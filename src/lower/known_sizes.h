@@ -7,6 +7,7 @@
 #include <string>
 
 #include "graph/program.h"
+#include "op/op.h"
 
 namespace qdq {
 
