@@ -215,7 +215,7 @@ test("trains to the bytes of the command line, and says how the loss fell", asyn
   await page.close();
 });
 
-test("keeps models for the next visit if the person needs it, and forgets them", async () => {
+test("keeps models for the next visit if the person wants it, and forgets them", async () => {
   const { page, problems } = await openPage(tested.browser, tested.server.url);
   const open = async () => {
     await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));

@@ -139,7 +139,7 @@ async function resultOf(headers, threads) {
   return result;
 }
 
-test("a page gets the threads that it needs and may have, and the same numbers from all modules", async () => {
+test("a page gets the threads that it wants and may have, and the same numbers from all modules", async () => {
   const plain = await resultOf({}, null);
   expect(plain).toMatchObject({ module: `qdq${suffix}.wasm`, threads: 1, same: 1 });
   const { logits, file } = plain;
