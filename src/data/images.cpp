@@ -9,6 +9,7 @@
 
 #include "base/background.h"
 #include "base/parallel.h"
+#include "base/undo.h"
 #include "data/file_names.h"
 #include "data/image_files.h"
 #include "data/samples.h"
@@ -143,19 +144,16 @@ class ImageData final : public Data {
     next_ = begin;
     const bool is_expected = expected_begin_ <= begin && begin < expected_end_;
     Tensor out;
-    try {
-      for (int64_t i = begin; i < end; ++i) {
-        reach(is_expected ? std::min(expected_end_, std::max(end, i + 1 + most_ahead())) : end);
-        const std::unique_ptr<Picture> picture = std::move(ahead_.front());
-        ahead_.pop_front();
-        ++next_;
-        picture->task.finish();
-        add(picture->image, i - begin, end - begin, picture->path, out);
-      }
-    } catch (...) {
-      ahead_.clear();
-      throw;
+    Undo forget([&] { ahead_.clear(); });
+    for (int64_t i = begin; i < end; ++i) {
+      reach(is_expected ? std::min(expected_end_, std::max(end, i + 1 + most_ahead())) : end);
+      const std::unique_ptr<Picture> picture = std::move(ahead_.front());
+      ahead_.pop_front();
+      ++next_;
+      picture->task.finish();
+      add(picture->image, i - begin, end - begin, picture->path, out);
     }
+    forget.keep();
     return {out};
   }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "base/undo.h"
 #include "exec/interpreter.h"
 #include "lower/bound_operands.h"
 #include "lower/compiled_plan.h"
@@ -488,19 +489,12 @@ std::vector<Tensor> Session::run(std::span<const Tensor> inputs, std::vector<Tim
           {node.name(), node.target(), std::string(backend_of[node.name()]), {}, time - impl.last_time, 0});
     impl.last_time = time;
   });
-  const auto stop = [&] {
+  const Undo stop([&] {
     impl.timings = nullptr;
     impl.interpreter->set_node_hook({});
-  };
+  });
   impl.last_time = now();
-  try {
-    std::vector<Tensor> outputs = run(inputs);
-    stop();
-    return outputs;
-  } catch (...) {
-    stop();
-    throw;
-  }
+  return run(inputs);
 }
 
 void Session::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<Timing>& timings) {
@@ -509,13 +503,8 @@ void Session::run_repeated(std::span<const Tensor> inputs, size_t repeats, std::
     if (Session* session = impl_->session_for(inputs)) return session->run_repeated(inputs, repeats, timings);
   }
   impl_->repeats = std::max<size_t>(repeats, 1);
-  try {
-    run(inputs, timings);
-  } catch (...) {
-    impl_->repeats = 0;
-    throw;
-  }
-  impl_->repeats = 0;
+  const Undo run_once([&] { impl_->repeats = 0; });
+  run(inputs, timings);
 }
 
 const std::vector<std::string>& Session::warnings() const { return impl_->warnings; }

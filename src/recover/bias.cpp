@@ -2,6 +2,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/undo.h"
 #include "kernel/activation.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"

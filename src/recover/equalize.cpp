@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "base/undo.h"
 #include "op/facts.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"

@@ -1,6 +1,7 @@
 // What stands behind the last layers need not be rounded.
 #include <unordered_set>
 
+#include "base/undo.h"
 #include "quant/prepared_impl.h"
 #include "quant/layers.h"
 #include "recover/recovery.h"

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "base/undo.h"
 #include "kernel/difference.h"
 #include "op/facts.h"
 #include "quant/observers/fake_quantize.h"

@@ -85,22 +85,6 @@ class Recovery {
   double told_done_ = 0;
 };
 
-// Undoes what a remedy did when it goes, unless that is to be kept. A destructor runs where JavaScript's exceptions
-// pass, which a catch does not see. `undo` must not throw.
-class Undo {
- public:
-  explicit Undo(std::function<void()> undo) : undo_(std::move(undo)) {}
-  ~Undo() {
-    if (undo_) undo_();
-  }
-  Undo(const Undo&) = delete;
-  Undo& operator=(const Undo&) = delete;
-  void keep() { undo_ = nullptr; }
-
- private:
-  std::function<void()> undo_;
-};
-
 // Whether some output has values at many places of a sample: boxes, pixels, tokens. The one answer of a classifier
 // tells too little of a sample to choose among many integers by it.
 bool answers_at_places(const Program& program);

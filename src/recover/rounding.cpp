@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "base/undo.h"
 #include "kernel/gemm.h"
 #include "op/facts.h"
 #include "quant/layer_places.h"

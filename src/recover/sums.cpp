@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/undo.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
 #include "quant/layers.h"

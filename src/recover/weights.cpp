@@ -1,6 +1,7 @@
 // Scales of weights.
 #include <algorithm>
 
+#include "base/undo.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/prepared_impl.h"
 #include "recover/recovery.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/undo.h"
 #include "io/onnx.h"
 #include "io/onnx/fix.h"
 #include "io/onnx/import.h"
@@ -320,14 +321,11 @@ bool OnnxImport::read_function(const OnnxNode& node) {
       if (place != function.inputs.end() && inner.values.count(input) == 0) input.clear();
     }
   std::vector<OnnxValue> results;
-  try {
+  {
+    const Undo leave([&] { scopes_.pop_back(); });
     read_nodes(body.nodes);
     results = outputs_of(body);
-  } catch (...) {
-    scopes_.pop_back();
-    throw;
   }
-  scopes_.pop_back();
   for (size_t i = 0; i < node.outputs.size() && i < results.size(); ++i)
     if (!node.outputs[i].empty()) scope().values[node.outputs[i]] = results[i];
   return true;
@@ -341,19 +339,12 @@ std::vector<OnnxValue> OnnxImport::outputs_of(const OnnxGraph& graph) {
 
 std::vector<OnnxValue> OnnxImport::inline_graph(const OnnxGraph& graph, const std::vector<OnnxValue>& inputs) {
   Scope& inner = enter(graph, true, scope().opsets);
-  std::vector<OnnxValue> results;
-  try {
-    QDQ_CHECK(graph.inputs.size() == inputs.size(), kBadFile, "a graph of the ONNX model takes ", graph.inputs.size(),
-              " inputs, its node gives ", inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) inner.values[graph.inputs[i].name] = inputs[i];
-    read_nodes(graph.nodes);
-    results = outputs_of(graph);
-  } catch (...) {
-    scopes_.pop_back();
-    throw;
-  }
-  scopes_.pop_back();
-  return results;
+  const Undo leave([&] { scopes_.pop_back(); });
+  QDQ_CHECK(graph.inputs.size() == inputs.size(), kBadFile, "a graph of the ONNX model takes ", graph.inputs.size(),
+            " inputs, its node gives ", inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) inner.values[graph.inputs[i].name] = inputs[i];
+  read_nodes(graph.nodes);
+  return outputs_of(graph);
 }
 
 OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGraph*>& graphs,
@@ -362,35 +353,34 @@ OnnxImport::Subprograms OnnxImport::subprograms(const std::vector<const OnnxGrap
   const format::OnnxOpsets opsets = scope().opsets;
   Subprograms out;
   std::vector<std::unique_ptr<Frame>> built;
-  try {
-    for (size_t i = 0; i < graphs.size(); ++i) {
-      frames_.push_back(std::make_unique<Frame>());
-      enter(*graphs[i], true, opsets);
-      QDQ_CHECK(graphs[i]->inputs.size() == inputs[i].size(), kBadFile, "a graph of the ONNX model takes ",
-                graphs[i]->inputs.size(), " inputs, its node gives ", inputs[i].size());
-      for (size_t k = 0; k < inputs[i].size(); ++k) {
-        OnnxValue& input = scope().values[graphs[i]->inputs[k].name];
-        input.node = add_input(inputs[i][k].name, inputs[i][k].meta);
-        input.kind = inputs[i][k].kind;
-      }
-      read_nodes(graphs[i]->nodes);
-      std::vector<OnnxValue> results = outputs_of(*graphs[i]);
-      out.results.resize(std::max(out.results.size(), results.size()));
-      for (size_t k = 0; k < results.size(); ++k) {
-        results[k] = as_it_runs(results[k], "the outputs of a graph");
-        out.results[k].is_list |= results[k].kind.is_list;
-        out.results[k].may_be_none |= results[k].kind.may_be_none;
-      }
-      write_outputs(results);
-      scopes_.pop_back();
-      built.push_back(std::move(frames_.back()));
-      frames_.pop_back();
-    }
-  } catch (...) {
+  Undo leave([&] {
     frames_.resize(num_frames);
     scopes_.resize(num_scopes);
-    throw;
+  });
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    frames_.push_back(std::make_unique<Frame>());
+    enter(*graphs[i], true, opsets);
+    QDQ_CHECK(graphs[i]->inputs.size() == inputs[i].size(), kBadFile, "a graph of the ONNX model takes ",
+              graphs[i]->inputs.size(), " inputs, its node gives ", inputs[i].size());
+    for (size_t k = 0; k < inputs[i].size(); ++k) {
+      OnnxValue& input = scope().values[graphs[i]->inputs[k].name];
+      input.node = add_input(inputs[i][k].name, inputs[i][k].meta);
+      input.kind = inputs[i][k].kind;
+    }
+    read_nodes(graphs[i]->nodes);
+    std::vector<OnnxValue> results = outputs_of(*graphs[i]);
+    out.results.resize(std::max(out.results.size(), results.size()));
+    for (size_t k = 0; k < results.size(); ++k) {
+      results[k] = as_it_runs(results[k], "the outputs of a graph");
+      out.results[k].is_list |= results[k].kind.is_list;
+      out.results[k].may_be_none |= results[k].kind.may_be_none;
+    }
+    write_outputs(results);
+    scopes_.pop_back();
+    built.push_back(std::move(frames_.back()));
+    frames_.pop_back();
   }
+  leave.keep();
   // All take what any of them needs.
   std::vector<const Node*> captured;
   for (const auto& one : built)

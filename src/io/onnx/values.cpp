@@ -1,6 +1,7 @@
 // What the names of an ONNX graph stand for: constants, sizes and values, in scopes and in the programs of graphs.
 #include <algorithm>
 
+#include "base/undo.h"
 #include "io/onnx.h"
 #include "io/onnx/import.h"
 #include "io/onnx/node_order.h"
@@ -130,13 +131,10 @@ Argument OnnxImport::size_argument(const SymInt& size) {
     std::unique_ptr<Frame> inner = std::move(frames_.back());
     frames_.pop_back();
     Node* tensor = nullptr;
-    try {
+    {
+      const Undo enter_again([&] { frames_.push_back(std::move(inner)); });
       tensor = call(std::string(op::kScalarTensor), {size_argument(size)}, {{"dtype", DType::kS64}}, {}, false);
-    } catch (...) {
-      frames_.push_back(std::move(inner));
-      throw;
     }
-    frames_.push_back(std::move(inner));
     Node* input = captured(tensor, frames_.size() - 2);
     Node* item = graph.call(op::aten("item.default"), {Argument(input)}, {}, "item");
     item->meta.val.value = size;
