@@ -15,9 +15,6 @@ namespace qdq {
 
 namespace {
 
-// In dB: less is not worth other weights.
-constexpr double kLeastGain = 1;
-
 // x along an axis divided by the factor of each channel.
 Tensor divided_along(const Tensor& x, int64_t axis, const std::vector<float>& by) {
   const Tensor out = x.clone();
@@ -149,38 +146,6 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
   }
 }
 
-// What passes observers now.
-std::map<size_t, RangeHistogram> observe_again(Recovery& recovery, const std::vector<size_t>& observers) {
-  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  std::map<size_t, RangeHistogram> histograms;
-  for (const size_t observer : observers) histograms[observer];
-  Interpreter floats(impl.program, impl.backends);
-  floats.set_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
-    const auto found = histograms.find(impl.group_of_module(node).value());
-    if (found != histograms.end()) found->second.add(*args[0].get_if<Tensor>());
-    return args[0];
-  });
-  for (const Batch& batch : recovery.batches()) {
-    recovery.tell_again();
-    floats.run(batch);
-  }
-  return histograms;
-}
-
-// Gives observers the range of least error, or the whole one.
-void set_ranges(Recovery& recovery, const std::map<size_t, RangeHistogram>& histograms, bool whole) {
-  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  for (const auto& [index, histogram] : histograms) {
-    if (histogram.total() == 0) continue;
-    const Observer& observer = *impl.groups[index].observer;
-    const FloatRange range =
-        whole ? FloatRange{std::min(0.0f, histogram.range().min), std::max(0.0f, histogram.range().max)}
-              : range_of_least_error(histogram, observer.quant_max() - observer.quant_min(),
-                                     is_symmetric(observer.args().qscheme));
-    recovery.prepared().set_range(index, Tensor::scalar(range.min), Tensor::scalar(range.max));
-  }
-}
-
 }  // namespace
 
 int64_t equalize(Recovery& recovery) {
@@ -191,39 +156,21 @@ int64_t equalize(Recovery& recovery) {
   observe_channels(recovery, seams);
   measure_seams(recovery, seams);
 
-  constexpr int64_t kSamples = 32;
-  const double decibels = recovery.decibels(), of_some = recovery.decibels(kSamples);
-  BeforeEqualizing before;
-  for (const ObserverGroup& group : impl.groups) before.observers.push_back(group.observer);
-  before.of_constants = impl.of_constants;
-  Undo undo([&] {
-    for (auto at = before.constants.rbegin(); at != before.constants.rend(); ++at)
-      impl.program.find_attribute(at->first)->tensor = at->second;
-    for (size_t i = 0; i < impl.groups.size(); ++i) impl.groups[i].observer = before.observers[i];
-    impl.of_constants.swap(before.of_constants);
-    impl.interpreter.reset();
+  BeforeChannels before = before_channels(impl);
+  Undo undo_all([&] { undo(impl, before); });
+  const int64_t changed = change_channels(recovery, [&](std::vector<size_t>& touched) {
+    int64_t places = 0;
+    for (const Seam& seam : seams) {
+      const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
+      constexpr double kWorthIt = 0.9;
+      if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
+      apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[best - seam.errors.begin()]));
+      for (const Look& look : seam.looks) touched.push_back(look.observer);
+      ++places;
+    }
+    return places;
   });
-  std::vector<size_t> touched;
-  int64_t changed = 0;
-  for (const Seam& seam : seams) {
-    const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
-    constexpr double kWorthIt = 0.9;
-    if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
-    apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[best - seam.errors.begin()]));
-    for (const Look& look : seam.looks) touched.push_back(look.observer);
-    ++changed;
-  }
-  if (changed == 0) return 0;
-  const std::map<size_t, RangeHistogram> histograms = observe_again(recovery, touched);
-  const auto measured = [&](bool whole) {
-    set_ranges(recovery, histograms, whole);
-    return recovery.decibels(kSamples);
-  };
-  const double whole = measured(true), least = measured(false);
-  if (!(std::max(whole, least) > of_some + kLeastGain)) return 0;
-  if (whole > least) set_ranges(recovery, histograms, true);
-  if (!(recovery.decibels() > decibels + kLeastGain)) return 0;
-  undo.keep();
+  if (changed > 0) undo_all.keep();
   return changed;
 }
 

@@ -185,6 +185,7 @@ std::optional<RemedyResult> Recovery::next() {
   };
   constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales, false},
                                   {"equalization", equalize, true},
+                                  {"shifts", shift_channels, true},
                                   {"ranges", choose_ranges, true},
                                   {"sums", release_sums, false},
                                   {"outputs", release_outputs, false},

@@ -109,6 +109,15 @@ int64_t free_weight_scales(Recovery& recovery);
 // on the samples stays the same but for its rounding. Kept if the outputs gain 1 dB.
 int64_t equalize(Recovery& recovery);
 
+// Subtracts an offset from the bias of a layer or layer norm for each channel, and adds what it weighs to the biases of
+// the layers that alone read these values, at most behind one clamp (ReLU, ReLU6); a layer without a bias gets one. A
+// channel behind a clamp that stays above its lower bound on the samples comes down to it (absorption of high biases,
+// Nagel et al. 2019, Data-Free Quantization, with what the samples show in place of a normal distribution); one without
+// a clamp comes to the middle of its range (Wei et al. 2023, Outlier Suppression+). Changes a value only if its range
+// becomes less than 0.8 times as wide. Convolutions with padding take no offset, as they read zeros beside the values.
+// What the float program computes on the samples stays the same but for its rounding. Kept if the outputs gain 1 dB.
+int64_t shift_channels(Recovery& recovery);
+
 // Removes the observers behind the last layers that multiply (convolutions, linear layers, matrix products). The rest,
 // such as a pool, a concatenation of boxes and scores, or a softmax, then runs in float on unrounded values.
 int64_t release_outputs(Recovery& recovery);

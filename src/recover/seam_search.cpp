@@ -13,20 +13,6 @@ namespace qdq {
 
 namespace {
 
-std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis) {
-  const TensorMeta* value = input.meta.val.tensor();
-  if (value == nullptr) return std::nullopt;
-  const auto rank = static_cast<int64_t>(value->sizes.size());
-  const bool convolves = is_plain_convolution(node);
-  if (!(convolves ? axis == 1 : is_linear(node) && axis == rank - 1) || input_of(node) != &input) return std::nullopt;
-  const auto weight = own_constant(impl, weight_of(node));
-  if (!weight) return std::nullopt;
-  Reader out{&node, &input, axis, {}, *weight};
-  if (!convolves) return out;
-  out.groups = argument_called(node, "groups").integer().value_or(0);
-  return out.groups > 0 ? std::optional(out) : std::nullopt;
-}
-
 // A constant of its own that a product takes for each channel, as exporters spell out the weight of an RMS norm or the
 // scale of a layer.
 struct ChannelScale {
@@ -57,7 +43,22 @@ std::optional<ChannelScale> channel_scale_of(const Prepared::Impl& impl, const N
   return std::nullopt;
 }
 
-// What makes the channels of a value, and their axis there.
+}  // namespace
+
+std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis) {
+  const TensorMeta* value = input.meta.val.tensor();
+  if (value == nullptr) return std::nullopt;
+  const auto rank = static_cast<int64_t>(value->sizes.size());
+  const bool convolves = is_plain_convolution(node);
+  if (!(convolves ? axis == 1 : is_linear(node) && axis == rank - 1) || input_of(node) != &input) return std::nullopt;
+  const auto weight = own_constant(impl, weight_of(node));
+  if (!weight) return std::nullopt;
+  Reader out{&node, &input, axis, {}, *weight};
+  if (!convolves) return out;
+  out.groups = argument_called(node, "groups").integer().value_or(0);
+  return out.groups > 0 ? std::optional(out) : std::nullopt;
+}
+
 std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& impl, const Node& node) {
   const TensorMeta* value = node.meta.val.tensor();
   if (value == nullptr || value->dtype != DType::kF32 || node.op() != Node::Op::kCallFunction || op_of(node) == nullptr)
@@ -81,6 +82,8 @@ std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& im
   if (bias != nullptr && (!(out.bias = own_constant(impl, bias)) || out.bias->observer)) return std::nullopt;
   return {{std::move(out), axis}};
 }
+
+namespace {
 
 bool same_sizes(const Node& a, const Node& b) {
   const TensorMeta *x = a.meta.val.tensor(), *y = b.meta.val.tensor();
@@ -169,17 +172,13 @@ class SeamSearch {
       if (value.sizes[static_cast<size_t>(axes[i])] == SymInt(1)) axes.erase(axes.begin() + static_cast<ptrdiff_t>(i));
   }
 
-  bool takes_one_range(size_t observer) const {
-    return impl_.takes_range(observer) && !is_per_channel(impl_.groups[observer].observer->args().qscheme);
-  }
-
   // Goes back to what makes a value.
   bool trace(const Node& value, const Channels& channels) {
     if (auto producer = producer_of(impl_, value)) {
       known_.insert(&value);
       if (channels.axes != Axes{producer->second}) return false;
       if (const auto& observer = producer->first.observer) {
-        if (!takes_one_range(*observer)) return false;
+        if (!takes_one_range(impl_, *observer)) return false;
         seam_.looks.push_back({*observer, channels.names});
       }
       producer->first.channels = channels.names;
@@ -275,7 +274,7 @@ class SeamSearch {
   // Goes on to what an operator makes of a value, or notes it as a reader.
   bool pass(const Node& value, const Channels& channels, const Node& user) {
     if (const auto observer = impl_.group_of_module(user)) {
-      if (!takes_one_range(*observer)) return false;
+      if (!takes_one_range(impl_, *observer)) return false;
       seam_.looks.push_back({*observer, channels.names});
       return reach(user, channels, true);
     }

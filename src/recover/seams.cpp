@@ -21,21 +21,14 @@ std::optional<double> least_factor(const Seam& seam, size_t channel) {
   return least < 1 ? std::optional(least) : std::nullopt;
 }
 
-void set_constant(Prepared::Impl& impl, BeforeEqualizing& before, const OwnConstant& constant, const Tensor& value) {
-  Tensor& tensor = impl.program.find_attribute(constant.name)->tensor;
-  before.constants.emplace_back(constant.name, tensor);
-  tensor = value;
-}
+}  // namespace
 
-// The channel of a reader's input that an element of its weight reads.
 size_t column_of(const Reader& reader, const Tensor& weight, int64_t element) {
   const int64_t columns = weight.size(1), inner = weight.numel() / std::max<int64_t>(1, weight.size(0) * columns);
   const int64_t row = element / (columns * inner), column = element / inner % columns;
   const int64_t group = row / std::max<int64_t>(1, weight.size(0) / reader.groups);
   return static_cast<size_t>(std::min<int64_t>(group * columns + column, std::ssize(reader.channels) - 1));
 }
-
-}  // namespace
 
 bool has_clamps(const Seam& seam) { return seam.clamps.min > -kInf || seam.clamps.max < kInf; }
 
@@ -121,21 +114,10 @@ Tensor rounded_weight(const Tensor& weight, const Observer& observer) {
   return fake_quantized(weight, qparams_of_range(ranges.min, ranges.max, args, limits), args, limits);
 }
 
-void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, const std::vector<float>& factors) {
-  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+void apply_seam(Prepared& prepared, BeforeChannels& before, const Seam& seam, const std::vector<float>& factors) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   const auto change = [&](const OwnConstant& constant, const Tensor& value) {
-    set_constant(impl, before, constant, value);
-    if (!constant.observer) return;
-    const Observer& observer = *impl.groups[*constant.observer].observer;
-    if (is_per_channel(observer.args().qscheme)) {
-      const ChannelRanges ranges = channel_ranges_of(value, observer.args().ch_axis);
-      const auto count = static_cast<int64_t>(ranges.min.size());
-      prepared.set_range(*constant.observer, Tensor::of<float>({count}, std::span<const float>(ranges.min)),
-                         Tensor::of<float>({count}, std::span<const float>(ranges.max)));
-    } else {
-      const FloatRange range = range_of(value);
-      prepared.set_range(*constant.observer, Tensor::scalar(range.min), Tensor::scalar(range.max));
-    }
+    set_constant(prepared, before, constant, value);
   };
   const auto value_of = [&](const OwnConstant& constant) {
     return impl.program.find_attribute(constant.name)->tensor.contiguous();

@@ -3,11 +3,11 @@
 
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "quant/layers.h"
+#include "recover/channel_changes.h"
 
 namespace qdq {
 
@@ -61,6 +61,11 @@ struct Seam {
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
 };
 
+// The layer as a reader of the channels that `input` has along an axis, its channels still without numbers.
+std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, const Node& input, int64_t axis);
+// What makes the channels of a value, without their numbers, and their axis there.
+std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& impl, const Node& node);
+
 // In the order of the graph.
 std::vector<Seam> seams_of(const Prepared& prepared);
 // Whether something between producers and readers clamps the values.
@@ -72,21 +77,16 @@ std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::v
 // What the observer sees of the seam once its channels are divided, 0 included.
 FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float>& factors);
 
+// The channel of a reader's input that an element of its weight reads.
+size_t column_of(const Reader& reader, const Tensor& weight, int64_t element);
 // The weights of a reader and a producer with these factors.
 Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors);
 Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors);
 // The weight rounded by the range that it has now, whatever eps the recipe has.
 Tensor rounded_weight(const Tensor& weight, const Observer& observer);
 
-// What equalization changes, as it was.
-struct BeforeEqualizing {
-  std::vector<std::pair<std::string, Tensor>> constants;
-  std::vector<std::shared_ptr<Observer>> observers;
-  std::unordered_set<const Observer*> of_constants;
-};
-
 // Divides the rows of the producers' weights and biases by the factors, multiplies the columns of the readers' weights,
 // and gives their observers the ranges that they have then. `before` notes what that changes.
-void apply_seam(Prepared& prepared, BeforeEqualizing& before, const Seam& seam, const std::vector<float>& factors);
+void apply_seam(Prepared& prepared, BeforeChannels& before, const Seam& seam, const std::vector<float>& factors);
 
 }  // namespace qdq

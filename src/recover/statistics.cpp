@@ -158,7 +158,7 @@ int64_t equalize_by(Prepared& prepared, MomentsOfLayers& moments) {
       best = std::move(by);
     }
     if (best.empty()) continue;
-    BeforeEqualizing before;
+    BeforeChannels before;
     apply_seam(prepared, before, seam, best);
     for (const Look& look : seam.looks) {
       const FloatRange range = range_seen(seam, look.observer, best);

@@ -44,6 +44,7 @@ test("recovery brings the outputs nearer and says by how much", async () => {
   expect(results.map(({ remedy }) => remedy)).toEqual([
     "weight scales",
     "equalization",
+    "shifts",
     "ranges",
     "sums",
     "outputs",
@@ -72,6 +73,7 @@ test("a cancelled recovery keeps the remedies before", async () => {
   expect(results.map(({ remedy }) => remedy)).toEqual([
     "weight scales",
     "equalization",
+    "shifts",
     "ranges",
     "sums",
     "outputs",

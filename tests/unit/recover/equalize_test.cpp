@@ -389,7 +389,7 @@ std::vector<Seam> scaled_seams(const std::function<Program()>& make, const std::
     std::vector<float> factors;
     for (size_t c = 0; c < seam.fixed.size(); ++c)
       factors.push_back(seam.fixed[c] ? 1.0f : std::exp2(static_cast<float>(c * 7 % 5) - 2));
-    BeforeEqualizing before;
+    BeforeChannels before;
     apply_seam(prepared, before, seam, factors);
   }
   expect_same_floats(make(), prepared, batches);

@@ -1,0 +1,182 @@
+// Shifts of channels between layers: absorption of high biases, and channels moved to the middle of the range.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/undo.h"
+#include "op/facts.h"
+#include "recover/recovery.h"
+#include "recover/seams.h"
+
+namespace qdq {
+
+namespace {
+
+// Values whose channels can be shifted: what makes them adds a bias of its own, at most one clamp is behind it, and all
+// that reads them takes a shift back in its bias.
+struct Shifted {
+  Producer producer;
+  int64_t axis;  // of the channels
+  FloatRange clamp{-kInf, kInf};
+  std::vector<Reader> readers{};
+  std::vector<size_t> observers{};
+  std::vector<float> min{}, max{};  // of each channel, as the producer makes it
+};
+
+// A layer whose bias, if it has one, is a constant.
+bool takes_bias(const Node& layer) {
+  const Node* bias = bias_of(layer);
+  return bias == nullptr || bias->op() == Node::Op::kGetAttr;
+}
+
+// Beyond the edge of its input a convolution reads zeros, which no bias of its own can make up for.
+bool reads_beyond_edges(const Node& node) {
+  if (is_linear(node)) return false;
+  const Argument& padding = argument_called(node, "padding");
+  if (!padding.is_list()) return padding != Argument("valid");
+  return std::any_of(padding.list().begin(), padding.list().end(),
+                     [](const Argument& size) { return size.integer().value_or(1) != 0; });
+}
+
+// Notes what reads `value`, through observers and one clamp. False if something reads it that takes no shift back.
+bool add_readers(const Prepared::Impl& impl, const Node& value, Shifted& out) {
+  for (const Node* user : value.users()) {
+    if (const auto observer = impl.group_of_module(*user)) {
+      if (!takes_one_range(impl, *observer)) return false;
+      out.observers.push_back(*observer);
+      if (!add_readers(impl, *user, out)) return false;
+      continue;
+    }
+    if (user->op() != Node::Op::kCallFunction || op_of(*user) == nullptr) return false;
+    if (auto reader = reader_of(impl, *user, value, out.axis)) {
+      if (reads_beyond_edges(*user) || !takes_bias(*user)) return false;
+      out.readers.push_back(std::move(*reader));
+      continue;
+    }
+    const auto function = activation_function(*user);
+    if (!function || function->kind != kernel::Activation::Kind::kClamp || value.users().size() != 1 ||
+        out.clamp.min > -kInf || out.clamp.max < kInf)
+      return false;
+    out.clamp = {static_cast<float>(function->low), static_cast<float>(function->high)};
+    if (!add_readers(impl, *user, out)) return false;
+  }
+  return true;
+}
+
+std::vector<Shifted> shifted_values(const Prepared::Impl& impl) {
+  std::vector<Shifted> out;
+  for (const Node* node : impl.program.graph->nodes()) {
+    auto producer = producer_of(impl, *node);
+    if (!producer || !producer->first.bias) continue;
+    Shifted one{std::move(producer->first), producer->second};
+    if (!add_readers(impl, *node, one) || one.readers.empty() || one.observers.empty()) continue;
+    const int64_t channels = impl.program.find_attribute(one.producer.bias->name)->tensor.numel();
+    for (Reader& reader : one.readers)
+      for (int64_t c = 0; c < channels; ++c) reader.channels.push_back(c);
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+void observe(Recovery& recovery, std::vector<Shifted>& values) {
+  std::map<const Node*, Shifted*> by_node;
+  for (Shifted& value : values) by_node[value.producer.node] = &value;
+  Interpreter floats = float_interpreter(recovery.prepared());
+  floats.set_node_hook([&](const Node& node, const Value& result) {
+    const auto found = by_node.find(&node);
+    if (found == by_node.end() || result.get_if<Tensor>()->numel() == 0) return;
+    const ChannelRanges ranges = channel_ranges_of(*result.get_if<Tensor>(), found->second->axis);
+    std::vector<float>&min = found->second->min, &max = found->second->max;
+    min.resize(ranges.min.size(), kInf);
+    max.resize(ranges.max.size(), -kInf);
+    for (size_t c = 0; c < min.size(); ++c) {
+      min[c] = std::min(min[c], ranges.min[c]);
+      max[c] = std::max(max[c], ranges.max[c]);
+    }
+  });
+  for (const Batch& batch : recovery.batches()) {
+    recovery.tell_again();
+    floats.run(batch);
+  }
+}
+
+// What each channel loses. Behind a clamp a channel that stays above its lower bound on the samples comes down to it,
+// and the others keep their place; without one, each comes to the middle.
+std::vector<float> offsets_of(const Shifted& value) {
+  std::vector<float> out;
+  const bool is_clamped = value.clamp.min > -kInf || value.clamp.max < kInf;
+  for (size_t c = 0; c < value.min.size(); ++c) {
+    const float min = value.min[c], max = value.max[c];
+    if (!is_clamped) out.push_back(min / 2 + max / 2);
+    else
+      out.push_back(min > value.clamp.min && max <= value.clamp.max && value.clamp.min > -kInf ? min - value.clamp.min
+                                                                                               : 0);
+  }
+  return out;
+}
+
+// How wide a range the values have, 0 included.
+double width_of(const Shifted& value, const std::vector<float>& offsets) {
+  FloatRange range{0, 0};
+  for (size_t c = 0; c < offsets.size(); ++c)
+    range = {std::min(range.min, std::max(value.min[c], value.clamp.min) - offsets[c]),
+             std::max(range.max, std::min(value.max[c], value.clamp.max) - offsets[c])};
+  return static_cast<double>(range.max) - static_cast<double>(range.min);
+}
+
+// Subtracts the offsets from the producer's bias, and adds what they weigh to the biases of the readers.
+void shift(Recovery& recovery, BeforeChannels& before, std::vector<OwnBias>& biases, const Shifted& value,
+           const std::vector<float>& offsets) {
+  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  const Tensor bias = impl.program.find_attribute(value.producer.bias->name)->tensor.contiguous().clone();
+  for (size_t c = 0; c < offsets.size(); ++c) bias.span<float>()[c] -= offsets[c];
+  set_constant(recovery.prepared(), before, *value.producer.bias, bias);
+  for (const Reader& reader : value.readers) {
+    const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
+    std::vector<double> sums(static_cast<size_t>(weight.size(0)));
+    const int64_t columns = weight.numel() / std::max<int64_t>(1, weight.size(0));
+    for (int64_t i = 0; i < weight.numel(); ++i)
+      sums[static_cast<size_t>(i / columns)] +=
+          static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[column_of(reader, weight, i)]);
+    biases.push_back(*own_bias(impl, *reader.node, weight.size(0)));
+    Tensor& read = impl.program.find_attribute(biases.back().name)->tensor;
+    read = read.contiguous().clone();
+    for (size_t row = 0; row < sums.size(); ++row)
+      read.span<float>()[row] = static_cast<float>(static_cast<double>(read.span<float>()[row]) + sums[row]);
+  }
+}
+
+}  // namespace
+
+int64_t shift_channels(Recovery& recovery) {
+  Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  if (!impl.float_constants.empty()) return 0;  // what is rounded already cannot be moved
+  std::vector<Shifted> values = shifted_values(impl);
+  if (values.empty()) return 0;
+  observe(recovery, values);
+  BeforeChannels before = before_channels(impl);
+  std::vector<OwnBias> biases;
+  Undo undo_all([&] {
+    undo(impl, before);
+    for (auto bias = biases.rbegin(); bias != biases.rend(); ++bias) undo(impl, *bias);
+    recovery.forget_simulation();
+  });
+  const int64_t changed = change_channels(recovery, [&](std::vector<size_t>& touched) {
+    int64_t places = 0;
+    for (const Shifted& value : values) {
+      constexpr double kWorthIt = 0.8;
+      const std::vector<float> offsets = offsets_of(value);
+      if (!(width_of(value, offsets) < kWorthIt * width_of(value, std::vector<float>(offsets.size())))) continue;
+      shift(recovery, before, biases, value, offsets);
+      touched.insert(touched.end(), value.observers.begin(), value.observers.end());
+      ++places;
+    }
+    impl.interpreter.reset();
+    recovery.forget_simulation();
+    return places;
+  });
+  if (changed > 0) undo_all.keep();
+  return changed;
+}
+
+}  // namespace qdq
