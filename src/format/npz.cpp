@@ -187,6 +187,11 @@ void check_length(const Shape& shape, DType dtype, size_t element, size_t found,
   }
   QDQ_CHECK(wanted == found, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype),
             " has ", wanted, " bytes, found ", found);
+  try {
+    numel_of(shape);  // of an empty array the other sizes may be any
+  } catch (const Error& error) {
+    fail(ErrorCode::kBadFile, what, ": ", error.message);
+  }
 }
 
 bool is_wide(const std::string& descr) { return descr[1] == 'U'; }

@@ -32,6 +32,7 @@ int64_t numel_of(const Shape& shape) {
 }
 
 Shape contiguous_strides(const Shape& shape) {
+  numel_of(shape);  // refuses sizes whose strides overflow, of empty tensors too
   Shape strides(shape.size());
   int64_t stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
@@ -110,6 +111,14 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, Shape sizes, Shape
 }
 
 namespace {
+// The integer that a double stands for, or the nearest one of 64 bits, whose lower bits narrow types have.
+template <class T> T integer_near(double value) {
+  if constexpr (std::is_same_v<T, uint64_t>)
+    if (value >= 0x1p63) return value < 0x1p64 ? static_cast<T>(value) : std::numeric_limits<T>::max();
+  if (!(value > -0x1p63)) return static_cast<T>(value == value ? std::numeric_limits<int64_t>::min() : 0);
+  return static_cast<T>(value < 0x1p63 ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::max());
+}
+
 // For those who write every element.
 Tensor uninitialized(const Shape& sizes, DType dtype) {
   const auto count = static_cast<uint64_t>(numel_of(sizes));
@@ -142,6 +151,7 @@ Tensor Tensor::full(const Shape& sizes, DType dtype, double value) {
     T element;
     if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) element = T(static_cast<float>(value));
     else if constexpr (std::is_same_v<T, bool>) element = value != 0;
+    else if constexpr (std::is_integral_v<T>) element = integer_near<T>(value);
     else element = static_cast<T>(value);
     std::fill_n(out.data<T>(), out.numel(), element);
   });

@@ -113,6 +113,8 @@ TEST(Npz, BadFilesAreRefused) {
   refuse(npy(header("<f4", "(0, 5)"), four), "has 0 bytes, found 4");
   refuse(npy(header("<f4", "(9223372036854775807, 9223372036854775807)"), four), "beyond 64 bits");
   refuse(npy(header("<f4", "(4611686018427387904, 4, 0)"), four), "has 0 bytes, found 4");
+  for (const char* shape : {"(0, 4611686018427387904, 4611686018427387904)", "(4611686018427387904, 0)"})
+    refuse(npy(header("<f4", shape), ""), "x.npy: the shape [");
   refuse(npy(header("<f4", "(1000000000, 1000000000, 1000000000)"), four), "needs more bytes");
   refuse(npy(header("<f4", "(-1,)"), four), "should have a size");
   refuse(npy(header("<f4", "(1,)") + "x", four), "goes on after its end");
