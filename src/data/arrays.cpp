@@ -255,7 +255,7 @@ Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions&
   if (rank == 0) return {array};
   const auto fixed = input.meta->sizes[0].constant();
   const int64_t count = options.limit > 0 ? std::min(options.limit, array->size(0)) : array->size(0);
-  const int64_t step = fixed ? *fixed : options.batch_size;
+  const int64_t step = fixed ? *fixed : std::min(options.batch_size, std::max<int64_t>(count, 1));
   if (fixed && (step == 0 || count % step != 0))
     wrong("; the samples do not divide into batches of that size (--limit N leaves some out)");
   return {array, Part::Kind::kRows, count, step};

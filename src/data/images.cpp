@@ -253,7 +253,7 @@ std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Inp
   const int64_t found = files->names().size();
   QDQ_CHECK(found > 0, kInvalidArgument, path, " holds no .jpg, .jpeg, .png or .bmp files");
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
-  int64_t batch_size = options.batch_size;
+  int64_t batch_size = std::min(options.batch_size, count);
   if (const auto fixed = inputs[0].meta->sizes.empty() ? std::nullopt : inputs[0].meta->sizes[0].constant()) {
     batch_size = *fixed;
     QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ", path,

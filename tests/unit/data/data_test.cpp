@@ -82,6 +82,13 @@ TEST_F(DataTest, CutsSamplesIntoBatches) {
   EXPECT_EQ(data->batch(1)[0].contiguous().span<float>()[0], 4);
 }
 
+TEST_F(DataTest, TheLargestBatchHasAllSamples) {
+  save("in.npz", {{"x", counting({5, 2})}});
+  const auto data = open("in.npz", program_with(SymInt::symbol("s0")), {"", INT64_MAX, 0});
+  EXPECT_EQ(data->num_batches(), 1);
+  EXPECT_EQ(data->batch(0)[0].sizes(), (Shape{5, 2}));
+}
+
 TEST_F(DataTest, HonoursLimitAndFixedBatch) {
   save("in.npz", {{"arr_0", counting({5, 2})}});
   EXPECT_EQ(open("in.npz", program_with(2), {"", 16, 4})->num_batches(), 2);
@@ -185,6 +192,15 @@ TEST_F(DataTest, DecodesImagesBatchByBatch) {
   EXPECT_EQ(batch.sizes(), (Shape{2, 3, 1, 2}));
   EXPECT_EQ(std::vector<float>(batch.span<float>().begin(), batch.span<float>().begin() + 6),
             (std::vector<float>{255, 0, 0, 0, 0, 255}));
+}
+
+TEST_F(DataTest, TheLargestBatchHasAllImages) {
+  for (const char* name : {"img/b.bmp", "img/a.bmp", "img/c.bmp"}) files.add(name, bmp());
+  files.add("how.json", R"({"scale": 1})");
+  const auto data = open("img", image_program(), {"how.json", INT64_MAX, 0});
+  EXPECT_EQ(data->num_batches(), 1);
+  data->expect(0, 1);
+  EXPECT_EQ(data->batch(0)[0].sizes(), (Shape{3, 3, 1, 2}));
 }
 
 TEST_F(DataTest, DecodesWithAnyNumberOfThreads) {
