@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 
 #include "base/error.h"
+#include "tensor/sym_arithmetic.h"
 
 namespace qdq {
 namespace {
@@ -22,10 +24,18 @@ int64_t checked_mul(int64_t a, int64_t b) {
 
 // Files say what is computed here, and a power of a power of a sum grows without end.
 constexpr size_t kMaxTerms = 256, kMaxFactors = 16, kMaxAtom = 4096;
+constexpr int64_t kMaxPower = 8;  // of what is no number
 
+// The processor stops a program that divides the least number by -1, for the quotient as for the rest.
+bool divides(int64_t b, int64_t a) { return b == -1 || a % b == 0; }
 int64_t floor_divide(int64_t a, int64_t b) {
   if (b == -1) return checked_mul(a, -1);
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+  return a / b - (!divides(b, a) && ((a < 0) != (b < 0)));
+}
+int64_t floor_modulo(int64_t a, int64_t b) {
+  if (divides(b, a)) return 0;
+  const int64_t rest = a % b;
+  return (rest < 0) == (b < 0) ? rest : rest + b;
 }
 
 bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
@@ -95,15 +105,33 @@ SymInt SymInt::floor_div(const SymInt& other) const {
     bool exact = true;
     for (const auto& [monomial, coefficient] : terms_) {
       Monomial rest;
-      exact = exact && coefficient % by == 0 &&
+      exact = exact && divides(by, coefficient) &&
               std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end());
       if (!exact) break;
       std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(), std::back_inserter(rest));
-      out.add_term(rest, coefficient / by);
+      out.add_term(rest, floor_divide(coefficient, by));
     }
     if (exact) return out;
   }
   return symbol("FloorDiv(" + to_srepr() + ", " + other.to_srepr() + ")");
+}
+
+SymInt size_modulo(const SymInt& a, const SymInt& b) {
+  QDQ_CHECK(!(b == SymInt(0)), kInvalidArgument, "the symbolic size ", a.to_string(), " is divided by zero");
+  if (a.is_constant() && b.is_constant()) return floor_modulo(*a.constant(), *b.constant());
+  return a - a.floor_div(b) * b;
+}
+
+SymInt size_power(const SymInt& base, const SymInt& exponent) {
+  const std::optional<int64_t> times = exponent.constant(), known = base.constant();
+  QDQ_CHECK(!times || *times >= 0, kInvalidArgument, "the symbolic size ", base.to_string(), " has the power ",
+            times.value_or(0), ", which is no integer");
+  if (!times || (!known && *times > kMaxPower))
+    return SymInt::symbol("PowByNatural(" + base.to_srepr() + ", " + exponent.to_srepr() + ")");
+  if (known && *known >= -1 && *known <= 1) return *times == 0 ? 1 : *times % 2 == 0 ? *known * *known : *known;
+  SymInt out(1);
+  for (int64_t i = 0; i < *times; ++i) out = out * base;  // overflows at once where the power is large
+  return out;
 }
 
 std::string SymInt::to_string() const {
@@ -194,14 +222,12 @@ class SreprParser {
     return text_.substr(begin, at_ - begin);
   }
   int64_t number(std::string_view digits) const {
-    size_t i = digits[0] == '-' ? 1 : 0;
-    check(i < digits.size() && digits.size() <= 18);
     int64_t value = 0;
-    for (; i < digits.size(); ++i) {
-      check(std::isdigit(static_cast<unsigned char>(digits[i])) != 0);
-      value = value * 10 + (digits[i] - '0');
-    }
-    return digits[0] == '-' ? -value : value;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    QDQ_CHECK(error != std::errc::result_out_of_range, kBadFile, "the symbolic expression '", text_.substr(0, 200),
+              "' has the number ", digits.substr(0, 40), ", which overflows 64 bits");
+    check(error == std::errc() && end == digits.data() + digits.size());
+    return value;
   }
   static bool is_number(std::string_view text) {
     return std::isdigit(static_cast<unsigned char>(text.back())) &&
@@ -234,11 +260,11 @@ class SreprParser {
     }
     if (function == "Max") return *std::max_element(values.begin(), values.end());
     if (function == "Min") return *std::min_element(values.begin(), values.end());
-    if (values.size() != 2 || values[1] == 0) return std::nullopt;
-    const int64_t quotient = floor_divide(values[0], values[1]);
-    if (function == "FloorDiv" || function == "CleanDiv") return quotient;
-    if (function != "Mod" && function != "PythonMod") return std::nullopt;
-    return values[1] == -1 ? 0 : values[0] - quotient * values[1];
+    if (values.size() != 2) return std::nullopt;
+    if (function == "PowByNatural") return values[1] < 0 ? std::nullopt : size_power(values[0], values[1]).constant();
+    if (values[1] == 0) return std::nullopt;
+    return function == "FloorDiv" || function == "CleanDiv" ? floor_divide(values[0], values[1])
+                                                            : floor_modulo(values[0], values[1]);
   }
 
   std::vector<SymInt> parse_list(int depth) {
@@ -267,26 +293,22 @@ class SreprParser {
       check(accept(')'));
       return value;
     }
-    const bool computes = symbols_ != nullptr && (name == "FloorDiv" || name == "CleanDiv" || name == "Mod" ||
-                                                  name == "PythonMod" || name == "Max" || name == "Min");
+    const bool computes =
+        symbols_ != nullptr && (name == "FloorDiv" || name == "CleanDiv" || name == "Mod" || name == "PythonMod" ||
+                                name == "Max" || name == "Min" || name == "PowByNatural");
     if (computes) {
       if (const std::optional<int64_t> value = value_of(name, parse_list(depth))) return *value;
       return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
     }
-    if (name == "Mul" || name == "Add" || name == "FloorDiv" || name == "Pow") {
+    if (name == "Mul" || name == "Add" || name == "FloorDiv" || name == "Pow" || name == "PowByNatural") {
       const std::vector<SymInt> parts = parse_list(depth);
       if (name == "FloorDiv") {
         check(parts.size() == 2);
         return parts[0].floor_div(parts[1]);
       }
-      if (name == "Pow") {
+      if (name == "Pow" || name == "PowByNatural") {
         check(parts.size() == 2);
-        const std::optional<int64_t> power = parts[1].constant();
-        if (power && *power >= 0 && *power <= 8) {
-          SymInt out(1);
-          for (int64_t i = 0; i < *power; ++i) out = out * parts[0];
-          return out;
-        }
+        if (parts[1].constant().value_or(-1) >= 0) return size_power(parts[0], parts[1]);
         return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
       }
       SymInt out = parts[0];

@@ -26,7 +26,7 @@ class SymInt {
   bool is_constant() const;
   std::optional<int64_t> constant() const;  // the value, unless symbols are left
   // The value for given symbols; nothing if one is missing, or an atom is another function than a floor division, its
-  // rest, a smallest or a largest, or divides by zero.
+  // rest, a power, a smallest or a largest, or divides by zero.
   std::optional<int64_t> evaluate(const std::map<std::string, int64_t>& symbols) const;
 
   SymInt operator+(const SymInt& other) const;

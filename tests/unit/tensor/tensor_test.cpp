@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor/sym_arithmetic.h"
 #include "tensor/sym_int.h"
 
 namespace qdq::tensor_test {
@@ -76,6 +77,12 @@ TEST(Tensor, RefusesViewsOutsideItsStorage) {
   EXPECT_THROW(Tensor::empty({1LL << 40, 1LL << 40}, DType::kF32), Error);
 }
 
+TEST(Tensor, RefusesSizesWhoseStridesOverflowThoughItIsEmpty) {
+  EXPECT_THROW(contiguous_strides({0, 1LL << 62, 1LL << 62}), Error);
+  EXPECT_THROW(Tensor::empty({1LL << 62, 1LL << 62, 0}, DType::kF32), Error);
+  EXPECT_EQ(contiguous_strides({0, 1LL << 40, 1 << 10}), (Shape{1LL << 50, 1 << 10, 1}));
+}
+
 TEST(SymInt, EvaluatesFloorDivisionsThatDoNotComeOutEven) {
   const SymInt s = SymInt::symbol("s0"), halves = (s - 1).floor_div(2), nested = (halves * 3 + 2).floor_div(4) + 1;
   for (int64_t value : {1, 2, 7, 224, 225}) {
@@ -89,6 +96,54 @@ TEST(SymInt, EvaluatesFloorDivisionsThatDoNotComeOutEven) {
   EXPECT_EQ(most.evaluate({{"s0", 2}, {"s1", 13}}), 6);
   EXPECT_EQ(most.evaluate({{"s0", 2}}), std::nullopt);
   EXPECT_EQ(SymInt::parse("Heaviside(Symbol('s0'))").evaluate({{"s0", 2}}), std::nullopt);
+}
+
+TEST(SymInt, DividesTheLeastNumberByMinusOneOnlyWhereTheResultFits) {
+  const SymInt least(INT64_MIN), s = SymInt::symbol("s0");
+  EXPECT_THROW(least.floor_div(-1), Error);
+  EXPECT_THROW((s * least).floor_div(-1), Error);
+  EXPECT_THROW((s * least).floor_div(s * -1), Error);
+  EXPECT_THROW(SymInt(0) - least, Error);
+  EXPECT_THROW((s * least + 1).floor_div(-1), Error);
+  EXPECT_EQ((s * (INT64_MIN + 1)).floor_div(-1), s * INT64_MAX);
+  EXPECT_EQ(size_modulo(least, -1), SymInt(0));
+  EXPECT_EQ(size_modulo(least, 3), SymInt(1));
+  EXPECT_EQ(size_modulo(SymInt(INT64_MAX), INT64_MIN), SymInt(-1));
+  EXPECT_EQ(size_modulo(SymInt(7), -2), SymInt(-1));
+  EXPECT_EQ(size_modulo(SymInt(-7), 2), SymInt(1));
+  EXPECT_THROW(size_modulo(s, 0), Error);
+  const SymInt quotient = SymInt::parse("FloorDiv(Symbol('s0'), Symbol('s1'))");
+  EXPECT_THROW(quotient.evaluate({{"s0", INT64_MIN}, {"s1", -1}}), Error);
+  const SymInt rest = SymInt::parse("Mod(Symbol('s0'), Symbol('s1'))");
+  EXPECT_EQ(rest.evaluate({{"s0", INT64_MIN}, {"s1", -1}}), 0);
+  EXPECT_EQ(rest.evaluate({{"s0", INT64_MIN}, {"s1", 3}}), 1);
+}
+
+TEST(SymInt, ReadsNumbersOf64Bits) {
+  EXPECT_EQ(SymInt::parse("Integer(9223372036854775807)"), SymInt(INT64_MAX));
+  EXPECT_EQ(SymInt::parse("Integer(-9223372036854775808)"), SymInt(INT64_MIN));
+  EXPECT_THROW(SymInt::parse("Integer(9223372036854775808)"), Error);
+  EXPECT_THROW(SymInt::parse("Integer(-)"), Error);
+  EXPECT_EQ(SymInt::parse("Min(Symbol('s0'), Integer(9223372036854775807))").evaluate({{"s0", 5}}), 5);
+}
+
+TEST(SymInt, HasPowers) {
+  const SymInt s = SymInt::symbol("s0"), k = SymInt::symbol("s1");
+  EXPECT_EQ(size_power(s, 2), s * s);
+  EXPECT_EQ(size_power(s, 0), SymInt(1));
+  EXPECT_EQ(size_power(SymInt(-3), 3), SymInt(-27));
+  EXPECT_EQ(size_power(SymInt(-2), 63), SymInt(INT64_MIN));
+  EXPECT_THROW(size_power(SymInt(2), 63), Error);
+  EXPECT_THROW(size_power(SymInt(3), INT64_MAX), Error);
+  EXPECT_EQ(size_power(SymInt(-1), INT64_MAX), SymInt(-1));
+  EXPECT_EQ(size_power(SymInt(0), 0), SymInt(1));
+  EXPECT_EQ(size_power(SymInt(0), INT64_MAX), SymInt(0));
+  EXPECT_THROW(size_power(s, -1), Error);
+  EXPECT_EQ(size_power(s, 40).evaluate({{"s0", 2}}), int64_t{1} << 40);
+  EXPECT_THROW(size_power(s, 40).evaluate({{"s0", 3}}), Error);
+  EXPECT_EQ(size_power(s, k).evaluate({{"s0", 3}, {"s1", 4}}), 81);
+  EXPECT_EQ(size_power(s, k).evaluate({{"s0", 3}, {"s1", -4}}), std::nullopt);
+  EXPECT_EQ(SymInt::parse("PowByNatural(Symbol('s0'), Integer(2))"), s * s);
 }
 
 TEST(SymInt, TellsTheLeastNumber) {
