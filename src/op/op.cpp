@@ -24,7 +24,7 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, const Roles& 
   op.eval = eval;
   op.roles = roles;
   op.family = family;
-  if (space == "operator") op.target = concat("operator.", op.schema.name);
+  if (space == "operator" || space == "torch") op.target = concat(space, ".", op.schema.name);
   else
     op.target = concat("torch.ops.", space, ".", op.schema.name,
                        op.schema.name.find('.') == std::string::npos ? ".default" : "");

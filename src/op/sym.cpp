@@ -1,8 +1,11 @@
 // Python's operators on sizes and lists, and assertions about them.
 #include <cmath>
+#include <functional>
 
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/math.h"
+#include "tensor/sym_arithmetic.h"
 
 namespace qdq {
 namespace {
@@ -42,47 +45,50 @@ Value eval_item(const Call<Tensor>& call) {
   return x.dtype() == DType::kBool ? Value(x.item() != 0) : Value(x.item_int());
 }
 
-enum class Arithmetic { kAdd, kSub, kMul, kFloorDiv, kMod };
+enum class Arithmetic { kAdd, kSub, kMul, kFloorDiv, kMod, kPow };
 
 // Python's: // rounds down, the sign of % is the divisor's.
-template <Arithmetic kind> MetaValue infer_arithmetic(const Call<TensorMeta>& call) {
-  if (!call.is_integer(0) || !call.is_integer(1)) return 0.0;
-  const SymInt a = call.sym(0), b = call.sym(1);
+template <Arithmetic kind> SymInt computed(const SymInt& a, const SymInt& b) {
   switch (kind) {
     case Arithmetic::kAdd: return a + b;
     case Arithmetic::kSub: return a - b;
     case Arithmetic::kMul: return a * b;
     case Arithmetic::kFloorDiv: return a.floor_div(b);
-    case Arithmetic::kMod: return a - a.floor_div(b) * b;
+    case Arithmetic::kMod: return size_modulo(a, b);
+    case Arithmetic::kPow: return size_power(a, b);
   }
   return {};
 }
-template <Arithmetic kind> Value eval_arithmetic(const Call<Tensor>& call) {
-  if (call.is_integer(0) && call.is_integer(1)) {
-    const SymInt a(call.integer(0)), b(call.integer(1));
-    switch (kind) {
-      case Arithmetic::kAdd: return *(a + b).constant();
-      case Arithmetic::kSub: return *(a - b).constant();
-      case Arithmetic::kMul: return *(a * b).constant();
-      case Arithmetic::kFloorDiv: return *a.floor_div(b).constant();
-      case Arithmetic::kMod: return *(a - a.floor_div(b) * b).constant();
-    }
-  }
-  const double a = call.number(0), b = call.number(1);
+template <Arithmetic kind> double computed(double a, double b) {
   switch (kind) {
     case Arithmetic::kAdd: return a + b;
     case Arithmetic::kSub: return a - b;
     case Arithmetic::kMul: return a * b;
     case Arithmetic::kFloorDiv: return std::floor(a / b);
     case Arithmetic::kMod: return a - std::floor(a / b) * b;
+    case Arithmetic::kPow: return math::pow(a, b);
   }
   return {};
 }
-MetaValue infer_truediv(const Call<TensorMeta>&) { return 0.0; }
+// An integer to a negative power is a float.
+template <Arithmetic kind, class T> bool is_whole_result(const Call<T>& call, const std::optional<int64_t>& second) {
+  return call.is_integer(0) && call.is_integer(1) && (kind != Arithmetic::kPow || second.value_or(0) >= 0);
+}
+template <Arithmetic kind> MetaValue infer_arithmetic(const Call<TensorMeta>& call) {
+  const SymInt b = call.is_integer(1) ? call.sym(1) : SymInt();
+  return is_whole_result<kind>(call, b.constant()) ? MetaValue(computed<kind>(call.sym(0), b)) : MetaValue(0.0);
+}
+template <Arithmetic kind> Value eval_arithmetic(const Call<Tensor>& call) {
+  if (is_whole_result<kind>(call, call.is_integer(1) ? call.integer(1) : 0))
+    return *computed<kind>(SymInt(call.integer(0)), SymInt(call.integer(1))).constant();
+  return computed<kind>(call.number(0), call.number(1));
+}
+MetaValue infer_float_number(const Call<TensorMeta>&) { return 0.0; }
 Value eval_truediv(const Call<Tensor>& call) {
   QDQ_CHECK(call.number(1) != 0, kInvalidArgument, call.op().target, " divides by zero");
   return call.number(0) / call.number(1);
 }
+Value eval_sym_float(const Call<Tensor>& call) { return call.number(0); }
 MetaValue infer_neg(const Call<TensorMeta>& call) {
   return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0);
 }
@@ -92,15 +98,10 @@ Value eval_neg(const Call<Tensor>& call) {
 
 // The metadata of a bool does not tell its value.
 MetaValue infer_comparison(const Call<TensorMeta>&) { return true; }
-template <bool (*F)(double, double)> Value eval_compare(const Call<Tensor>& call) {
-  return F(call.number(0), call.number(1));
+template <class F> Value eval_compare(const Call<Tensor>& call) {
+  if (call.is_integer(0) && call.is_integer(1)) return F{}(call.integer(0), call.integer(1));
+  return F{}(call.number(0), call.number(1));
 }
-bool equal(double a, double b) { return a == b; }
-bool not_equal(double a, double b) { return a != b; }
-bool less(double a, double b) { return a < b; }
-bool less_equal(double a, double b) { return a <= b; }
-bool greater(double a, double b) { return a > b; }
-bool greater_equal(double a, double b) { return a >= b; }
 
 Value eval_none(const Call<Tensor>&) { return {}; }
 Value eval_assert(const Call<Tensor>& call) {
@@ -132,14 +133,17 @@ void add_sym_ops(std::vector<OpDef>& ops) {
       eval_arithmetic<Arithmetic::kFloorDiv>);
   add("operator::mod(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kMod>,
       eval_arithmetic<Arithmetic::kMod>);
-  add("operator::truediv(Scalar a, Scalar b) -> float", infer_truediv, eval_truediv);
+  add("operator::pow(Scalar a, Scalar b) -> Scalar", infer_arithmetic<Arithmetic::kPow>,
+      eval_arithmetic<Arithmetic::kPow>);
+  add("operator::truediv(Scalar a, Scalar b) -> float", infer_float_number, eval_truediv);
+  add("torch::sym_float(Scalar a) -> float", infer_float_number, eval_sym_float);
   add("operator::neg(Scalar a) -> Scalar", infer_neg, eval_neg);
-  add("operator::eq(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<equal>);
-  add("operator::ne(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<not_equal>);
-  add("operator::lt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<less>);
-  add("operator::le(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<less_equal>);
-  add("operator::gt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<greater>);
-  add("operator::ge(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<greater_equal>);
+  add("operator::eq(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::equal_to<>>);
+  add("operator::ne(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::not_equal_to<>>);
+  add("operator::lt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::less<>>);
+  add("operator::le(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::less_equal<>>);
+  add("operator::gt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::greater<>>);
+  add("operator::ge(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::greater_equal<>>);
   add("aten::sym_size.int(Tensor self, int dim) -> SymInt", infer_sym_size, eval_sym_size, Family::kSize);
   add("aten::size.int(Tensor self, int dim) -> int", infer_sym_size, eval_sym_size, Family::kSize);
   add("aten::item(Tensor self) -> Scalar", infer_item, eval_item);

@@ -109,8 +109,8 @@ calls = {}  # target -> args, kwargs, tol of its cases
 def find(target):
     if target.startswith("operator."):
         return getattr(operator, target.split(".")[1])
-    f = torch.ops
-    for part in target.removeprefix("torch.ops.").split("."):
+    f = torch
+    for part in target.removeprefix("torch.").split("."):
         f = getattr(f, part)
     return f
 
@@ -122,7 +122,7 @@ def is_made(target):
 def case(target, *args, tol=None, **kwargs):
     if "." not in target:
         target += ".default"
-    if not target.startswith(("torch.ops.", "operator.")):
+    if not target.startswith(("torch.ops.", "torch.sym_", "operator.")):
         target = "torch.ops." + ("" if target.startswith("quantized_decomposed") else "aten.") + target
     args, kwargs = list(args), dict(kwargs)
     calls.setdefault(target, []).append((args, kwargs, tol))
@@ -1012,6 +1012,12 @@ def symbols():
         exact("operator." + name, 7, 2)
         exact("operator." + name, -7, 2)
         exact("operator." + name, 7.5, -2)
+    exact("operator.pow", 7, 2)
+    exact("operator.pow", -2, 3)
+    exact("operator.pow", 2, -2)
+    exact("operator.pow", 2.5, 3)
+    exact("operator.pow", 4.0, -0.5)
+    exact("torch.sym_float", 3)
     exact("operator.neg", 3)
     exact("operator.neg", 0.5)
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
@@ -1563,7 +1569,7 @@ def complex_numbers():
     # PyTorch's view has a flag for the conjugate; qdq's result has bytes of its own.
     for name in ("_conj", "conj"):
         case(name, B(x))
-        if cases and cases[-1]["op"].split(".")[3] == name:
+        if cases and cases[-1]["op"].split(".")[-2] == name:
             cases[-1]["alias"] = False
     for name in ("complex", "polar"):
         case(name, B(rand(3, 4)), rand(4))
