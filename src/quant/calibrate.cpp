@@ -8,6 +8,7 @@
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
 #include "quant/unknown_operators.h"
+#include "quant/written_values.h"
 
 namespace qdq {
 
@@ -54,17 +55,10 @@ std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
 }
 
 void Prepared::Impl::observe_constants() {
+  const std::unordered_set<std::string> written = written_attributes(program);
   const auto is_constant = [&](const std::string& observer) {
     const Node* input = program.graph->find(observer)->arg(0).node();
-    const auto writes = [&](const BufferMutation& mutation) { return mutation.buffer == input->target(); };
-    // An in-place operator on the constant itself would change what the next batch sees.
-    const auto in_place = [](const Node* user) {
-      const OpDef* op = op_of(*user);
-      return op ? op->is_in_place() : user->op() == Node::Op::kCallFunction;
-    };
-    const std::vector<Node*> users = input->users();
-    return input->op() == Node::Op::kGetAttr && std::none_of(users.begin(), users.end(), in_place) &&
-           std::none_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), writes);
+    return input->op() == Node::Op::kGetAttr && written.count(input->target()) == 0;
   };
   for (const ObserverGroup& group : groups) {
     const std::vector<std::string>& calls = group.inserted_as;

@@ -11,25 +11,16 @@
 #include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
+#include "quant/written_values.h"
 
 namespace qdq {
 
 namespace {
 
-// Whether it may write to its first argument; of an operator that qdq does not have nobody knows.
-bool may_write(const Node& node) {
-  const OpDef* op = op_of(node);
-  return op ? op->is_in_place() : node.op() == Node::Op::kCallFunction;
-}
-
 // Values of nodes that depend on constants only.
 class Constants {
  public:
-  explicit Constants(const Program& program) : program_(program) {
-    for (const BufferMutation& mutation : program.buffer_mutations) mutated_.insert(mutation.buffer);
-    for (const Node* node : program.graph->nodes())
-      if (may_write(*node) && node->arg(0).node()) mutated_.insert(node->arg(0).node()->target());
-  }
+  explicit Constants(const Program& program) : program_(program), mutated_(written_attributes(program)) {}
 
   std::optional<Tensor> tensor(const Node& node) {
     const std::optional<Value> value = evaluate(node);
@@ -98,8 +89,8 @@ class Constants {
   }
 
   const Program& program_;
+  const std::unordered_set<std::string> mutated_;
   const std::unique_ptr<OpBackend> backend_ = make_simd_ops();
-  std::unordered_set<std::string> mutated_;
   std::unordered_map<const Node*, std::optional<Value>> values_;
 };
 

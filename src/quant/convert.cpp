@@ -409,6 +409,8 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   release_kept_blocks();
   std::unordered_map<const Node*, Node*> copies;
   Program program = impl.program.clone(&copies);
+  for (const auto& [name, tensor] : impl.state_before)
+    if (Attribute* attribute = program.find_attribute(name)) attribute->tensor = tensor.clone();
   std::unordered_map<const Node*, const QuantizationAnnotation*> annotations;
   for (const auto& [node, annotation] : impl.annotations)
     if (const auto copy = copies.find(node); copy != copies.end()) annotations[copy->second] = &annotation;

@@ -101,7 +101,13 @@ Explanation explain(const Prepared& prepared, const Observers& observers, Node* 
   }
   const auto taken =
       std::find_if(out.decisions.rbegin(), out.decisions.rend(), [](const Decision& d) { return d.taken; });
-  if (taken != out.decisions.rend()) {
+  const bool is_taken_back = !out.decisions.empty() && !out.decisions.back().taken &&
+                             out.decisions.back().quantizer == "prepare_pt2e" &&
+                             out.outcome == Explanation::Outcome::kFloat;
+  if (is_taken_back) {
+    out.quantizer = out.decisions.back().quantizer;
+    out.reason = out.decisions.back().reason;
+  } else if (taken != out.decisions.rend()) {
     out.quantizer = taken->quantizer;
     out.pattern = taken->pattern;
     out.reason = taken->reason;

@@ -13,6 +13,7 @@
 #include "quant/prepared_impl.h"
 #include "quant/training_mode.h"
 #include "quant/unknown_operators.h"
+#include "quant/written_values.h"
 
 namespace qdq {
 
@@ -197,12 +198,19 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
-  if (!is_qat) fold_norms(quantizer, *impl);
+  if (!is_qat) {
+    fold_norms(quantizer, *impl);
+    own_written_attributes(impl->program);
+    for (const std::string& name : written_attributes(impl->program))
+      if (const Attribute* attribute = impl->program.find_attribute(name))
+        impl->state_before.emplace(name, attribute->tensor.clone());
+  }
   quantizer.transform_for_annotation(impl->program);
   annotate_and_note(quantizer, impl->program, impl->annotations);
   impl->warnings = quantizer.warnings();
   impl->interface = quantizer.quantized_interface();
   leave_unknown_in_float(impl->program, impl->annotations);
+  if (impl->compat == Compat::kNone) leave_written_in_float(impl->program, impl->annotations);
   check_annotations(*impl->program.graph, impl->annotations, impl->compat);
   if (impl->compat == Compat::kNone) resolve_axes(*impl->program.graph, impl->annotations);
   quantizer.validate(impl->program, impl->annotations);

@@ -50,6 +50,8 @@ struct Prepared::Impl {
   std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
   // What weights and biases were before recovery of accuracy changed them for the sake of better integers.
   std::unordered_map<std::string, Tensor> float_constants;
+  // What the buffers that runs change were before calibration ran, by name; empty if it is trained.
+  std::unordered_map<std::string, Tensor> state_before;
   // Of convolutions that a batch norm was folded into, by the node's name: what their values are like.
   std::unordered_map<std::string, ChannelNormals> normals;
   std::vector<LayerStatistics> layers;  // observed, or loaded

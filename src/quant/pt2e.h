@@ -88,7 +88,7 @@ struct ConvertOptions {
 // (quantize_pt2e.py, convert_pt2e). Inputs that the quantizer wants so are equalized with their weights before
 // (input_equalization.h). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch
 // norms and dropouts that are left take their inference form. Throws Error{kNotCalibrated} naming the observers that
-// have seen no data.
+// have seen no data. Buffers that runs change have their values of before prepare_pt2e; after training, those of now.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
 }  // namespace qdq
