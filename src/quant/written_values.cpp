@@ -10,9 +10,8 @@
 namespace qdq {
 namespace {
 
-constexpr const char kWritten[] =
-                         "an operator writes into the bytes of its result later, which readers of integers would miss",
-                     kReads[] = "it reads a tensor that an operator writes into through a view, which integers would miss";
+constexpr char kWritten[] = "an operator writes into its result later, which readers of integers would miss";
+constexpr char kReads[] = "it reads a tensor that an operator writes into through a view, which integers would miss";
 
 // Whether it may write to its first argument; of an operator that qdq does not have nobody knows.
 bool may_write(const Node& node) {

@@ -77,12 +77,17 @@ std::string AtenCall::tensor(size_t i) {
 std::string AtenCall::operand(const Argument& argument, DType dtype) {
   if (!argument.is_node()) {
     if (!argument.number()) refuse("has an operand that is neither a tensor nor a number");
-    return scalar(*argument.number(), dtype);
+    return file_.scalar(argument, dtype);
   }
   const TensorMeta* meta = argument.node()->meta.val.tensor();
   const DType own = meta ? meta->dtype : DType::kS64;  // a size
   const std::string value = file_.value(argument.node());
   return own == dtype ? value : emit("Cast", {value}, {"to", format::onnx_number(dtype)});
+}
+
+std::string AtenCall::scalar_of(size_t i, DType dtype) {
+  number(i);  // refuses what is none
+  return file_.scalar(arg(i), dtype);
 }
 
 std::string AtenCall::integers_as_tensor(const std::vector<int64_t>& values) {

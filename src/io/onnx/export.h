@@ -76,6 +76,8 @@ class OnnxExport {
   std::string constant(const Tensor& tensor, const std::string& name);
   // One without axes; equal ones are written once.
   std::string scalar(double value, DType dtype);
+  // The same of an argument that is a number; of an integer every bit.
+  std::string scalar(const Argument& number, DType dtype);
   // A node with one output of this name, which is given back. Operators of other domains have that in their name:
   // "com.microsoft.QuantizeLinear".
   std::string emit(const std::string& op, const OnnxNames& inputs, const OnnxAttributes& attributes,
@@ -167,6 +169,8 @@ class AtenCall {
   std::string operand(size_t i, DType dtype) { return operand(arg(i), dtype); }
   std::string operand(const Argument& argument, DType dtype);
   std::string scalar(double value, DType dtype) { return file_.scalar(value, dtype); }
+  // The argument, a number.
+  std::string scalar_of(size_t i, DType dtype);
   std::string integers_as_tensor(const std::vector<int64_t>& values);
   // A list of sizes, some of them nodes, as a vector; with `infers` a lone node becomes -1.
   std::string sizes(size_t i, bool infers) { return sizes(arg(i).list(), infers); }

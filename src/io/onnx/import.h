@@ -165,6 +165,7 @@ class OnnxImport {
   Node* add_input(const std::string& name, ValueMeta value);
   void read_nodes(const std::vector<format::OnnxNode>& nodes);
   void read_node(const format::OnnxNode& node);
+  void count_written_out();
   void read_known(const format::OnnxNode& node, const OnnxOperator& op);
   void read_unknown(const format::OnnxNode& node, const std::string& reason);
   bool read_deferred(const format::OnnxNode& node);
@@ -195,6 +196,7 @@ class OnnxImport {
   std::map<std::string, std::string> symbols_;  // dim_param -> "s0"
   std::vector<std::string> input_symbols_;
   int64_t fresh_symbols_ = 0;
+  int64_t written_out_ = 0;  // nodes of functions and inner graphs that were read, again for each call
 };
 
 // One node of the ONNX graph.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/memory.h"
 #include "base/undo.h"
 #include "io/onnx.h"
 #include "io/onnx/fix.h"
@@ -129,7 +130,19 @@ void OnnxImport::read_nodes(const std::vector<OnnxNode>& nodes) {
   }
 }
 
+// Functions that call each other twice, and loops in loops, grow a small file without end. No error that the rest of
+// the model would open after.
+void OnnxImport::count_written_out() {
+  constexpr int64_t kMost = 100'000, kEach = 512;
+  constexpr uint64_t kBytes = 2048;  // that a node and its value take at least
+  ++written_out_;
+  QDQ_CHECK(written_out_ <= kMost, kBadFile, "the ONNX model has functions and loops of more than ", kMost,
+            " nodes when each call and each turn is written out; export it with fewer calls");
+  if (written_out_ % kEach == 0) check_memory_of_file(kEach * kBytes, "writing out the functions of the ONNX model");
+}
+
 void OnnxImport::read_node(const OnnxNode& node) {
+  if (scopes_.size() > 1) count_written_out();
   if (read_function(node)) return;
   const OnnxOperator* op = find_onnx_operator(full_name(node));
   if (op == nullptr) return read_unknown(node, {});

@@ -125,6 +125,13 @@ std::string OnnxExport::scalar(double value, DType dtype) {
   return known->second;
 }
 
+std::string OnnxExport::scalar(const Argument& number, DType dtype) {
+  constexpr int64_t kExact = int64_t{1} << 53;  // the integers that a double has
+  const int64_t whole = number.is<int64_t>() ? number.as<int64_t>() : 0;
+  if (whole >= -kExact && whole <= kExact) return scalar(*number.number(), dtype);
+  return constant(Tensor::scalar(whole).to(dtype), "scalar");
+}
+
 std::string OnnxExport::value(const Node* node) {
   const auto found = values_.find(node);
   if (found != values_.end()) return found->second;

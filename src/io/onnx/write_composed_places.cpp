@@ -58,7 +58,7 @@ void index_add(AtenCall& call) {
   if (call.rank(0) == 0) call.refuse("is of a tensor without axes");
   std::string source = call.operand(3, dtype);
   const bool adds = call.begins("index_add");
-  if (adds && call.number(4) != 1) source = call.emit("Mul", {source, call.scalar(call.number(4), dtype)});
+  if (adds && call.number(4) != 1) source = call.emit("Mul", {source, call.scalar_of(4, dtype)});
   scatter_rows(call, call.operand(2, DType::kS64), source, call.axis(1, call.rank(0)), adds ? "add" : "none");
 }
 // (self, dim, index, value)

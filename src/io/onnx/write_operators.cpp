@@ -22,7 +22,7 @@ void arithmetic(AtenCall& call) {
   if (const char* op = onnx_name(kOfTruth, name); op && dtype == DType::kBool) return call.finish(op, {a, b});
   const bool has_alpha = name == "add" || name == "sub" || name == "rsub";
   if (name == "rsub") std::swap(a, b);
-  if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar(call.number(2), dtype)});
+  if (has_alpha && call.number(2) != 1) b = call.emit("Mul", {b, call.scalar_of(2, dtype)});
   call.finish(onnx_name(kOps, name), {a, b});
 }
 
@@ -310,10 +310,12 @@ void full(AtenCall& call) {
   const std::string name = call.base();
   const DType dtype = call.result().dtype;
   const bool is_like = name.ends_with("_like");
-  double value = name.starts_with("ones") ? 1 : 0;
-  if (name.starts_with("full")) value = call.number(1);
+  Tensor value = Tensor::full({1}, dtype, name.starts_with("ones") ? 1 : 0);
+  if (name.starts_with("full"))
+    value = call.arg(1).is<int64_t>() ? Tensor::of<int64_t>({1}, {call.integer(1)}).to(dtype)
+                                      : Tensor::full({1}, dtype, call.number(1));
   const std::string sizes = is_like ? call.emit("Shape", {call.tensor(0)}) : call.sizes(0, false);
-  call.finish("ConstantOfShape", {sizes}, {"value", Tensor::full({1}, dtype, value)});
+  call.finish("ConstantOfShape", {sizes}, {"value", value});
 }
 
 void arange(AtenCall& call) {

@@ -205,7 +205,8 @@ void pad_by(AtenCall& call, const char* mode, const std::string& constant = {}) 
 
 // Pads with the number that is argument `at`, 0 by default.
 void pad_by_constant(AtenCall& call, size_t at) {
-  pad_by(call, "constant", call.scalar(call.is_none(at) ? 0 : call.number(at), call.result().dtype));
+  const DType dtype = call.result().dtype;
+  pad_by(call, "constant", call.is_none(at) ? call.scalar(0, dtype) : call.scalar_of(at, dtype));
 }
 void constant_pad(AtenCall& call) { pad_by_constant(call, 2); }
 void reflection_pad(AtenCall& call) { pad_by(call, "reflect"); }

@@ -53,6 +53,72 @@ TEST(OnnxRefusals, AllUnknownOperatorsAtOnce) {
             {"a", "b", "y"}));
 }
 
+// A field of a protobuf message that is bytes.
+std::string field(unsigned number, const std::string& content) {
+  std::string out;
+  for (const size_t first : {size_t{number << 3 | 2}, content.size()}) {
+    size_t value = first;
+    for (; value >= 128; value >>= 7) out += static_cast<char>(value % 128 + 128);
+    out += static_cast<char>(value);
+  }
+  return out + content;
+}
+
+// FunctionProto of the domain "l" that calls another operator on its input, and once more on the result.
+std::string twice(const std::string& name, const std::string& op, const std::string& domain) {
+  const auto call = [&](const char* input, const char* output) {
+    return field(7, field(1, input) + field(2, output) + field(4, op) + field(7, domain));
+  };
+  return field(1, name) + field(4, "a") + field(5, "b") + call("a", "c") + call("c", "b") +
+         field(9, field(1, "") + std::string("\x10\x11")) + field(9, field(1, "l") + std::string("\x10\x01")) +
+         field(10, "l");
+}
+
+std::vector<std::byte> with_functions(int levels) {
+  format::OnnxFile file = model({node(("F" + std::to_string(levels)).c_str(), {"x"}, {"y"}, "l")});
+  file.opsets.emplace_back("l", 1);
+  std::vector<std::byte> bytes = format::write_onnx_file(file);
+  std::string functions = field(25, twice("F0", "Abs", ""));
+  for (int i = 1; i <= levels; ++i)
+    functions += field(25, twice("F" + std::to_string(i), "F" + std::to_string(i - 1), "l"));
+  const format::ByteSpan more = format::bytes_of(functions);
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  return bytes;
+}
+
+TEST(OnnxRefusals, FunctionsThatGrowWithoutEnd) {
+  const Program small = load_onnx(with_functions(2));
+  EXPECT_EQ(small.graph->nodes().size(), 1u + 8u + 1u);
+  expect_error(ErrorCode::kBadFile, "functions and loops of more than", [] { load_onnx(with_functions(24)); });
+}
+
+// A loop of 64 turns around the given nodes, which make w of v.
+format::OnnxNode loop(std::vector<format::OnnxNode> nodes, const char* output) {
+  format::OnnxGraph body;
+  body.inputs = {{"turn", DType::kS64, std::vector<format::OnnxDimension>{}},
+                 {"goes_on", DType::kBool, std::vector<format::OnnxDimension>{}},
+                 {"v", DType::kF32, std::vector<format::OnnxDimension>{{std::nullopt, "batch"}, {4, ""}}}};
+  nodes.push_back(node("Identity", {"goes_on"}, {"still"}));
+  body.nodes = std::move(nodes);
+  for (const char* name : {"still", "w"}) body.outputs.push_back({name, std::nullopt, std::nullopt});
+  format::OnnxAttribute attribute;
+  attribute.name = "body";
+  attribute.kind = format::OnnxKind::kGraph;
+  attribute.graphs.push_back(std::make_shared<const format::OnnxGraph>(std::move(body)));
+  format::OnnxNode out = node("Loop", {"turns", "yes", output[0] == 'y' ? "x" : "v"}, {output});
+  out.attributes.push_back(std::move(attribute));
+  return out;
+}
+
+TEST(OnnxRefusals, LoopsInLoopsThatGrowWithoutEnd) {
+  format::OnnxNode inner = node("Abs", {"v"}, {"w"});
+  for (int depth = 0; depth < 5; ++depth) inner = loop({std::move(inner)}, depth == 4 ? "y" : "w");
+  format::OnnxFile file = model({std::move(inner)});
+  file.initializers.emplace_back("turns", Tensor::of<int64_t>({}, {64}));
+  file.initializers.emplace_back("yes", Tensor::full({}, DType::kBool, 1));
+  refuse(ErrorCode::kBadFile, "functions and loops of more than", file);
+}
+
 TEST(OnnxRefusals, BrokenGraphs) {
   refuse(ErrorCode::kBadFile, "uses the value nothing", model({node("Relu", {"nothing"}, {"y"})}));
   refuse(ErrorCode::kBadFile, "is made twice", model({node("Relu", {"x"}, {"y"}), node("Relu", {"x"}, {"y"})}));
