@@ -1,9 +1,11 @@
 // Calls of operators: their arguments by kind, and what calls in graphs give.
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "op/families.h"
 #include "op/infer.h"
+#include "op/size_symbols.h"
 
 namespace qdq {
 
@@ -313,8 +315,8 @@ void for_each_size(ValueMeta& value, const ValueMeta* before, const std::functio
   }
 }
 
-// The first of u0, u1, ... behind those of the graph's values.
-SymInt fresh_symbol(const Graph& graph) {
+// The number of the first of u0, u1, ... behind those of the graph's values.
+int64_t fresh_symbol(const Graph& graph) {
   int64_t next = 0;
   for (const Node* node = graph.first(); node != nullptr; node = node->next()) {
     ValueMeta value = node->meta.val;
@@ -328,20 +330,22 @@ SymInt fresh_symbol(const Graph& graph) {
       next = std::max<int64_t>(next, std::stoll(name.substr(1)) + 1);
     });
   }
-  return SymInt::symbol(concat("u", next));
+  return next;
 }
 
-void name_size_from_values(ValueMeta& value, const Node& call) {
-  const SymInt open = size_from_values();
-  std::optional<SymInt> name;
+void name_sizes_from_values(ValueMeta& value, const Node& call) {
+  std::map<std::string, SymInt> names;
+  int64_t next = -1;
   for_each_size(value, &call.meta.val, [&](SymInt& size, const SymInt* before) {
-    if (!(size == open)) return;
+    if (!is_size_from_values(size)) return;
     if (before && !before->is_constant()) {
       size = *before;  // as it was called before
       return;
     }
-    if (!name) name = fresh_symbol(call.graph());
-    size = *name;
+    if (next < 0) next = fresh_symbol(call.graph());
+    const auto [name, is_new] = names.try_emplace(size.to_string(), SymInt::symbol(concat("u", next)));
+    next += is_new ? 1 : 0;
+    size = name->second;
   });
 }
 
@@ -356,7 +360,7 @@ void infer_value(Node& call) {
       if (const auto constant = size.constant()) known.push_back(*constant);
     numel_of(known);
   }
-  name_size_from_values(value, call);
+  name_sizes_from_values(value, call);
   call.meta.val = std::move(value);
 }
 

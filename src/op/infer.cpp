@@ -1,5 +1,7 @@
 #include "op/infer.h"
 
+#include "op/size_symbols.h"
+
 namespace qdq {
 
 TensorMeta tensor_meta(DType dtype, SymShape sizes) {
@@ -74,7 +76,7 @@ MetaValue infer_call(const Call<Tensor>& call) {
   return run_op<TensorMeta>(call.op(), std::move(args));
 }
 
-SymInt size_from_values() { return SymInt::symbol("(from values)"); }
+SymInt size_from_values() { return size_from_values(0); }
 
 TensorMeta result_meta(const Call<Tensor>& call) {
   const MetaValue value = infer_call(call);
@@ -96,6 +98,15 @@ MetaValue infer_none(const Call<TensorMeta>&) { return {}; }
 
 bool may_be_equal(const SymInt& a, const SymInt& b) { return !a.is_constant() || !b.is_constant() || a == b; }
 
+namespace {
+// A symbol alone. torch.export would have made one of two that meet; in an ONNX model either may be 1.
+bool is_size_of_input(const SymInt& size) {
+  const std::string name = size.to_string();
+  return name.find_first_of("( ") == std::string::npos && size == SymInt::symbol(name);
+}
+bool is_told_by_run(const SymInt& size) { return is_size_from_values(size) || !is_known_outside(size); }
+}  // namespace
+
 SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
   const size_t rank = std::max(a.size(), b.size());
   SymShape out(rank, SymInt(1));
@@ -107,6 +118,9 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
               i);
     // A symbol against a number other than 1 has that value, or torch.export would have refused the program.
     out[i] = x == SymInt(1) || (y.is_constant() && !(y == SymInt(1))) ? y : x;
+    const bool meet = !x.is_constant() && !y.is_constant() && !(x == y);
+    if (meet && (is_told_by_run(x) || is_told_by_run(y))) out[i] = size_from_values(i);
+    else if (meet && is_size_of_input(x) && is_size_of_input(y)) out[i] = larger_size(x, y);
   }
   return out;
 }

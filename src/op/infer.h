@@ -25,8 +25,8 @@ template <class T> BasicValue<T> run_op(const OpDef& op, std::vector<BasicValue<
 // Of the ATen operator of this name: "mul.Tensor", "gather".
 template <class T> BasicValue<T> run_op(std::string_view local_name, std::vector<BasicValue<T>> args);
 
-// The size of a result that only the values of the arguments tell, as how many elements of a mask are true. An operator
-// has at most one; infer_value makes a symbol of it.
+// The size of a result that only the values of the arguments tell, as how many elements of a mask are true; infer_value
+// makes a symbol of it. Where an operator has several, size_symbols.h tells them apart.
 SymInt size_from_values();
 
 // Sets meta.val of a call from those of its arguments. A size from values stays the symbol that it was, or becomes one

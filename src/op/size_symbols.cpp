@@ -7,6 +7,8 @@
 namespace qdq {
 namespace {
 
+constexpr std::string_view kFromValues = "(from values ";
+
 SymInt extreme_size(const char* name, const SymInt& a, const SymInt& b) {
   return SymInt::parse(concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")"));
 }
@@ -20,6 +22,9 @@ bool is_known_outside(const SymInt& size) {
     if ((text[i] == 'u' || text[i] == 'v') && text[i + 1] >= '0' && text[i + 1] <= '9') return false;
   return true;
 }
+
+SymInt size_from_values(size_t which) { return SymInt::symbol(concat(kFromValues, which, ")")); }
+bool is_size_from_values(const SymInt& size) { return size.to_string().starts_with(kFromValues); }
 
 SymInt smaller_size(const SymInt& a, const SymInt& b) {
   if (a == b) return a;

@@ -1,6 +1,8 @@
 // Sizes that only a run knows, and the minimum and maximum of unknown sizes.
 #pragma once
 
+#include <cstddef>
+
 #include "tensor/sym_int.h"
 
 namespace qdq {
@@ -8,6 +10,11 @@ namespace qdq {
 // Whether the size is a number or depends on the sizes of inputs alone: u0, u1, ... are those that a run tells, and
 // v0, v1, ... those that change from iteration to iteration; each is known in its own graph only.
 bool is_known_outside(const SymInt& size);
+
+// Stands for one of several sizes of a result that only values tell, until infer_value makes a symbol of it;
+// size_from_values() of op/infer.h is the first.
+SymInt size_from_values(size_t which);
+bool is_size_from_values(const SymInt& size);
 
 // As sympy writes them where they are not known, Min(10, u0), which SymInt::evaluate knows.
 SymInt smaller_size(const SymInt& a, const SymInt& b);
