@@ -55,6 +55,88 @@ TEST(OnnxSizes, ASliceMayEndBehindWhatARunFinds) {
   }
 }
 
+// The places of x and y that are above 0, which broadcast: as many, or one of them. Ones of the sum's shape are added.
+TEST(OnnxSizes, WhereTwoSizesOfARunMeetEitherMayBeOne) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  for (const char* name : {"x", "y"}) file.inputs.push_back({name, DType::kF32, Dims{{4, ""}}});
+  file.initializers.emplace_back("none", Tensor::full({}, DType::kF32, 0));
+  format::OnnxNode cast_a = onnx_node("Cast", {"a"}, "c"), cast_b = onnx_node("Cast", {"b"}, "d"),
+                   ones = onnx_node("ConstantOfShape", {"shape"}, "ones");
+  format::OnnxAttribute to;
+  to.name = "to";
+  to.kind = format::OnnxKind::kInt;
+  to.i = format::onnx_number(DType::kF32);
+  cast_a.attributes = cast_b.attributes = {to};
+  format::OnnxAttribute value;
+  value.name = "value";
+  value.kind = format::OnnxKind::kTensor;
+  value.t = Tensor::of<float>({1}, {1});
+  ones.attributes = {value};
+  file.nodes = {onnx_node("Greater", {"x", "none"}, "p"),
+                onnx_node("Greater", {"y", "none"}, "q"),
+                onnx_node("NonZero", {"p"}, "a"),
+                onnx_node("NonZero", {"q"}, "b"),
+                cast_a,
+                cast_b,
+                onnx_node("Add", {"c", "d"}, "sum"),
+                onnx_node("Shape", {"sum"}, "shape"),
+                ones,
+                onnx_node("Add", {"sum", "ones"}, "more"),
+                onnx_node("Relu", {"more"}, "z")};
+  for (const char* name : {"z", "ones"}) file.outputs.push_back({name, std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  Session session = lower(program);
+  const auto floats = [](std::vector<float> values) { return Tensor::of<float>({4}, std::span<const float>(values)); };
+  struct Case {
+    std::vector<float> x, y, wanted;
+  };
+  const Case cases[] = {{{0, 1, 0, 0}, {1, 0, 1, 1}, {2, 4, 5}},
+                        {{1, 0, 1, 1}, {0, 1, 0, 0}, {2, 4, 5}},
+                        {{1, 1, 0, 0}, {0, 0, 1, 1}, {3, 5}},
+                        {{0, 0, 1, 0}, {0, 0, 0, 1}, {6}},
+                        {{0, 0, 1, 0}, {0, 0, 0, 0}, {}}};
+  for (const auto& [x, y, wanted] : cases) {
+    const std::vector<Tensor> inputs = {floats(x), floats(y)};
+    for (const std::vector<Tensor>& results : {session.run(inputs), Interpreter(program, {}).run(inputs)}) {
+      EXPECT_EQ(results.at(0).sizes(), (Shape{1, static_cast<int64_t>(wanted.size())}));
+      EXPECT_EQ(std::vector<float>(results[0].data<float>(), results[0].data<float>() + results[0].numel()), wanted);
+      EXPECT_EQ(results.at(1).sizes(), results[0].sizes());
+    }
+  }
+  const std::vector<Tensor> differ = {floats({1, 1, 0, 0}), floats({1, 1, 1, 0})};
+  EXPECT_THROW(session.run(differ), Error);
+  EXPECT_THROW(Interpreter(program, {}).run(differ), Error);
+}
+
+TEST(OnnxSizes, WhereOpenSizesOfTwoInputsMeetEitherMayBeOne) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  for (const char* name : {"x", "y"})
+    file.inputs.push_back({name, DType::kF32, Dims{{std::nullopt, concat("rows_of_", name)}, {4, ""}}});
+  file.nodes = {onnx_node("Relu", {"x"}, "a"), onnx_node("Relu", {"y"}, "b"), onnx_node("Add", {"a", "b"}, "sum"),
+                onnx_node("Relu", {"sum"}, "z")};
+  file.outputs.push_back({"z", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  Session session = lower(program);
+  const auto rows = [](int64_t count) { return Tensor::full({count, 4}, DType::kF32, static_cast<double>(count)); };
+  const std::pair<int64_t, int64_t> cases[] = {{1, 5}, {5, 1}, {3, 3}, {1, 1}};
+  for (const auto& [x, y] : cases) {
+    const std::vector<Tensor> inputs = {rows(x), rows(y)};
+    const Tensor wanted = Tensor::full({std::max(x, y), 4}, DType::kF32, static_cast<double>(x + y));
+    for (const Tensor& z : {session.run(inputs).at(0), Interpreter(program, {}).run(inputs).at(0)})
+      EXPECT_TRUE(bitwise_equal(z.contiguous(), wanted)) << x << " " << y;
+  }
+  for (const auto& [x, y] : {std::pair<int64_t, int64_t>{3, 5}, {5, 3}}) {
+    const std::vector<Tensor> inputs = {rows(x), rows(y)};
+    EXPECT_THROW(session.run(inputs), Error);
+  }
+}
+
 // ONNX wants the least integers as the end of what goes backwards to the front; exporters write the largest, too, which
 // ONNX Runtime takes for the same.
 TEST(OnnxSizes, ASliceBackwardsEndsAtTheFront) {
