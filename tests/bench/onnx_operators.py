@@ -1,0 +1,371 @@
+"""Latency of single operators in qdq and ONNX Runtime, float: milliseconds of CPU time of one thread, worst ratio first,
+and the share of the time that qdq spends in plain loops.
+
+  python3 tests/bench/onnx_operators.py --onnxruntime COMMAND [--qdq COMMAND] [--only WORD ...] [--json OUT.json]
+
+COMMAND starts a Python with onnx and onnxruntime in this checkout; it makes the models in build/onnx_operators, one for
+each operator at sizes that networks have, and times ONNX Runtime before qdq. --only takes cases whose names contain a
+word. Prints a table in Markdown, then every failure.
+"""
+
+import argparse
+import json
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "build" / "onnx_operators"
+SECONDS = 0.2  # of a turn
+
+
+# --- in a Python with ONNX Runtime
+# ------------------------------------------------------------------------------------
+
+
+class Case:
+    """One node. Inputs are arrays or None; those named in `weights` are initializers."""
+
+    def __init__(self, name, op, inputs, weights=(), outputs=1, opset=18, **attributes):
+        self.name, self.op, self.inputs, self.weights = name, op, inputs, set(weights)
+        self.outputs, self.opset, self.attributes = outputs, opset, attributes
+
+    def make(self, folder):
+        import numpy
+        from onnx import helper, numpy_helper, save, shape_inference
+
+        folder.mkdir(parents=True, exist_ok=True)
+        names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.inputs)]
+        outs = [f"y{i}" for i in range(self.outputs)]
+        node = helper.make_node(self.op, names, outs, **self.attributes)
+        given = [i for i, x in enumerate(self.inputs) if x is not None and i not in self.weights]
+        tensor = lambda i: helper.make_tensor_value_info(
+            names[i], helper.np_dtype_to_tensor_dtype(self.inputs[i].dtype), self.inputs[i].shape
+        )
+        graph = helper.make_graph(
+            [node],
+            "operator",
+            [tensor(i) for i in given],
+            [helper.make_empty_tensor_value_info(name) for name in outs],
+            [numpy_helper.from_array(self.inputs[i], names[i]) for i in sorted(self.weights)],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model.ir_version = 8
+        model = shape_inference.infer_shapes(model)  # for the types of the outputs
+        save(model, folder / "model.onnx")
+        numpy.savez(folder / "inputs.npz", **{f"b0_i{k}": self.inputs[i] for k, i in enumerate(given)})
+
+
+def make_cases():
+    import numpy
+    from onnx import TensorProto
+
+    random = numpy.random.default_rng(1)
+    f = lambda *shape: random.standard_normal(shape).astype(numpy.float32)
+    positive = lambda *shape: numpy.abs(f(*shape)) + numpy.float32(0.1)
+    unit = lambda *shape: random.uniform(-0.9, 0.9, shape).astype(numpy.float32)
+    index = lambda high, *shape: random.integers(0, high, shape)
+    longs = lambda *values: numpy.array(values, numpy.int64)
+    half = lambda x: x.astype(numpy.float16)
+    cases = []
+    add = lambda *arguments, **more: cases.append(Case(*arguments, **more))
+
+    image, tokens = f(1, 64, 56, 56), f(8, 197, 768)
+    unary = (
+        "Relu Sigmoid Tanh Exp Sin Cos Tan Erf Floor Ceil Round Abs Neg Sign Softplus Softsign HardSigmoid HardSwish"
+    )
+    unary += " LeakyRelu Elu Selu Celu ThresholdedRelu Sinh Cosh Atan Asinh Mish IsNaN IsInf Identity Reciprocal"
+    for op in unary.split():
+        add(op, op, [image])
+    for op in "Acos Asin Atanh".split():
+        add(op, op, [unit(1, 64, 56, 56)])
+    for op in "Log Sqrt Acosh".split():
+        add(op, op, [positive(1, 64, 56, 56) + numpy.float32(1)])
+    add("Gelu", "Gelu", [image], opset=20)
+    add("Not", "Not", [image > 0])
+    for op in "Add Sub Mul Div Pow Max Min Equal Less Greater GreaterOrEqual Mod".split():
+        more = {"fmod": 1} if op == "Mod" else {}
+        add(f"{op} equal", op, [positive(1, 64, 56, 56), positive(1, 64, 56, 56)], **more)
+        add(f"{op} channel", op, [positive(1, 64, 56, 56), positive(1, 64, 1, 1)], **more)
+        if op in ("Add", "Mul", "Max"):
+            add(f"{op} row", op, [positive(1, 64, 56, 56), positive(56)])
+            add(f"{op} int64", op, [index(9, 64, 3136), index(9, 64, 3136)])
+    add("PRelu channel", "PRelu", [image, positive(64, 1, 1)], weights=[1])
+    for op in "And Or Xor".split():
+        add(op, op, [image > 0, f(1, 64, 56, 56) > 0])
+    add("Where mask", "Where", [f(8, 12, 197, 197) > 0, f(8, 12, 197, 197), numpy.float32(-1e9)], weights=[2])
+    add("Clip", "Clip", [image, numpy.float32(-1), numpy.float32(1)], weights=[1, 2])
+    for name, to in (("half", TensorProto.FLOAT16), ("int64", TensorProto.INT64), ("uint8", TensorProto.UINT8)):
+        add(f"Cast float to {name}", "Cast", [image], to=to)
+    add("Cast bool to float", "Cast", [image > 0], to=TensorProto.FLOAT)
+    add("Cast bool to double", "Cast", [image > 0], to=TensorProto.DOUBLE)
+    add("Cast half to float", "Cast", [half(image)], to=TensorProto.FLOAT)
+    add("Cast int64 to float", "Cast", [index(9, 64, 3136)], to=TensorProto.FLOAT)
+    add("Cast uint8 to float", "Cast", [index(9, 64, 3136).astype(numpy.uint8)], to=TensorProto.FLOAT)
+
+    reductions = "Mean Sum Max Min Prod L1 L2 LogSum LogSumExp SumSquare".split()
+    for op in reductions:
+        x = positive(8, 197, 768) if op == "LogSum" else tokens
+        add(f"Reduce{op} last", f"Reduce{op}", [x, longs(2)], weights=[1])
+        add(f"Reduce{op} middle", f"Reduce{op}", [x, longs(1)], weights=[1])
+    add("ReduceMean images", "ReduceMean", [image, longs(2, 3)], weights=[1])
+    add("ReduceMean channels", "ReduceMean", [image, longs(1)], weights=[1])
+    add("ReduceSum int64", "ReduceSum", [index(9, 64, 3136), longs(1)], weights=[1])
+    for op in ("ArgMax", "ArgMin"):
+        add(f"{op} last", op, [tokens], axis=2)
+        add(f"{op} channels", op, [f(1, 21, 256, 256)], axis=1)
+    add("CumSum last", "CumSum", [f(64, 4096), numpy.int64(1)], weights=[1])
+    add("CumSum first", "CumSum", [f(1024, 256), numpy.int64(0)], weights=[1])
+    add("Softmax last", "Softmax", [f(8, 12, 197, 197)], axis=3)
+    add("Softmax channels", "Softmax", [f(1, 21, 128, 128)], axis=1)
+    add("LogSoftmax last", "LogSoftmax", [f(64, 10000)], axis=1)
+    add("LogSoftmax channels", "LogSoftmax", [f(1, 21, 128, 128)], axis=1)
+    add("Hardmax", "Hardmax", [f(64, 1000)], axis=1)
+    add("TopK 5 of 1000", "TopK", [f(64, 1000), longs(5)], weights=[1], outputs=2)
+    add("TopK 300 of 20000", "TopK", [f(1, 20000), longs(300)], weights=[1], outputs=2)
+    add("TopK all", "TopK", [f(16, 4096), longs(4096)], weights=[1], outputs=2)
+
+    w = lambda *shape: f(*shape) / numpy.float32(numpy.prod(shape[1:]) ** 0.5)
+    add("BatchNormalization", "BatchNormalization", [image, f(64), f(64), f(64), positive(64)], weights=[1, 2, 3, 4])
+    add("InstanceNormalization", "InstanceNormalization", [image, f(64), f(64)], weights=[1, 2])
+    add("GroupNormalization", "GroupNormalization", [image, f(64), f(64)], weights=[1, 2], opset=21, num_groups=8)
+    add("LayerNormalization", "LayerNormalization", [tokens, f(768), f(768)], weights=[1, 2])
+    add("LpNormalization", "LpNormalization", [f(64, 768)], axis=1)
+    add("LRN", "LRN", [image], size=5)
+    add("MeanVarianceNormalization", "MeanVarianceNormalization", [image])
+
+    signal, volume = f(1, 64, 4096), f(1, 32, 16, 28, 28)
+    for op in ("MaxPool", "AveragePool"):
+        for name, x, axes in (("1d", signal, 1), ("2d", image, 2), ("3d", volume, 3)):
+            add(f"{op} {name}", op, [x], kernel_shape=[3] * axes, strides=[2] * axes, pads=[1] * 2 * axes)
+            add(f"{op} {name} 2", op, [x], kernel_shape=[2] * axes, strides=[2] * axes)
+            add(f"Global{op} {name}", f"Global{op}", [x])
+        add(f"{op} 5 stride 1", op, [f(1, 256, 20, 20)], kernel_shape=[5, 5], pads=[2, 2, 2, 2])
+    add("LpPool", "LpPool", [image], kernel_shape=[2, 2], strides=[2, 2])
+    add("MaxPool indices", "MaxPool", [image], kernel_shape=[2, 2], strides=[2, 2], outputs=2)
+    conv = lambda name, x, kernel, **more: add(f"Conv {name}", "Conv", [x, kernel], weights=[1], **more)
+    conv("1d", signal, w(64, 64, 3), pads=[1, 1])
+    conv("1d wide", f(1, 1, 16000), w(64, 1, 400), strides=[160])
+    conv("1d depthwise", signal, w(64, 1, 9), pads=[4, 4], group=64)
+    conv("1d dilated", signal, w(64, 64, 3), pads=[8, 8], dilations=[8])
+    conv("2d 1x1", image, w(64, 64, 1, 1))
+    conv("2d 3x3", image, w(64, 64, 3, 3), pads=[1] * 4)
+    conv("2d 3x3 stride", image, w(128, 64, 3, 3), pads=[1] * 4, strides=[2, 2])
+    conv("2d stem", f(1, 3, 224, 224), w(64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
+    conv("2d patch", f(1, 3, 224, 224), w(768, 3, 16, 16), strides=[16, 16])
+    conv("2d depthwise", image, w(64, 1, 3, 3), pads=[1] * 4, group=64)
+    conv("2d depthwise 7x7", image, w(64, 1, 7, 7), pads=[3] * 4, group=64)
+    conv("2d depthwise 5x5 stride", image, w(64, 1, 5, 5), pads=[2] * 4, group=64, strides=[2, 2])
+    conv("2d multiplier", image, w(128, 1, 3, 3), pads=[1] * 4, group=64)
+    conv("2d groups", f(1, 128, 56, 56), w(128, 4, 3, 3), pads=[1] * 4, group=32)
+    conv("2d groups 1x1", f(1, 240, 28, 28), w(240, 80, 1, 1), group=3)
+    conv("2d dilated", f(1, 256, 28, 28), w(256, 256, 3, 3), pads=[12] * 4, dilations=[12, 12])
+    conv("2d 1x7", f(1, 128, 17, 17), w(128, 128, 1, 7), pads=[0, 3, 0, 3])
+    conv("3d", volume, w(32, 32, 3, 3, 3), pads=[1] * 6)
+    conv("3d stem", f(1, 3, 16, 112, 112), w(32, 3, 3, 7, 7), pads=[1, 3, 3] * 2, strides=[1, 2, 2])
+    conv("3d 1x1", volume, w(64, 32, 1, 1, 1))
+    conv("3d depthwise", volume, w(32, 1, 3, 3, 3), pads=[1] * 6, group=32)
+    add("Conv 2d given weights", "Conv", [f(1, 8 * 32, 28, 28), w(8 * 32, 32, 3, 3)], pads=[1] * 4, group=8)
+    turned = lambda name, x, kernel, **more: add(f"ConvTranspose {name}", "ConvTranspose", [x, kernel], [1], **more)
+    turned("1d", f(1, 128, 256), w(128, 64, 16), strides=[8], pads=[4, 4])
+    turned("2d 2x2", f(1, 128, 28, 28), w(128, 64, 2, 2), strides=[2, 2])
+    turned("2d 4x4", f(1, 128, 28, 28), w(128, 64, 4, 4), strides=[2, 2], pads=[1] * 4)
+    turned("2d 3x3", f(1, 128, 28, 28), w(128, 64, 3, 3), pads=[1] * 4)
+    turned("2d depthwise", f(1, 64, 56, 56), w(64, 1, 4, 4), strides=[2, 2], pads=[1] * 4, group=64)
+    turned("3d", f(1, 32, 8, 14, 14), w(32, 16, 2, 2, 2), strides=[2, 2, 2])
+    turned("3d 3x3", f(1, 16, 8, 14, 14), w(16, 16, 3, 3, 3), pads=[1] * 6)
+    add("DeformConv", "DeformConv", [f(1, 64, 28, 28), w(64, 64, 3, 3), f(1, 18, 28, 28)], [1], opset=19, pads=[1] * 4)
+
+    add("Gather rows", "Gather", [f(30000, 256), index(30000, 8, 128)], weights=[0])
+    add("Gather columns", "Gather", [tokens, index(768, 64)], axis=2)
+    add("GatherElements", "GatherElements", [f(64, 4096), index(4096, 64, 512)], axis=1)
+    add("GatherND", "GatherND", [f(64, 64, 64), index(64, 4096, 2)])
+    add("ScatterElements", "ScatterElements", [f(64, 4096), index(4096, 64, 512), f(64, 512)], axis=1)
+    add("ScatterND", "ScatterND", [f(64, 64, 64), index(64, 1024, 2), f(1024, 64)])
+    add("OneHot", "OneHot", [index(1000, 256), numpy.int64(1000), numpy.array([0, 1], numpy.float32)], [1, 2])
+    add("NonZero", "NonZero", [(f(1, 64, 56, 56) > 1).astype(numpy.float32)])
+    for mode in ("nearest", "linear", "cubic"):
+        scales = numpy.array([1, 1, 2, 2], numpy.float32)
+        add(f"Resize {mode} up", "Resize", [f(1, 64, 28, 28), None, scales], weights=[2], mode=mode)
+    sizes = longs(1, 3, 224, 224)
+    add("Resize linear down", "Resize", [f(1, 3, 480, 640), None, None, sizes], weights=[3], mode="linear")
+    scales = numpy.array([1, 1, 2, 2, 2], numpy.float32)
+    for mode in ("nearest", "linear"):
+        add(f"Resize {mode} 3d", "Resize", [f(1, 16, 8, 14, 14), None, scales], weights=[2], mode=mode)
+    add("Resize linear antialias", "Resize", [f(1, 3, 480, 640), None, None, sizes], [3], mode="linear", antialias=1)
+    for mode in ("linear", "nearest", "cubic"):
+        add(f"GridSample {mode}", "GridSample", [f(1, 64, 56, 56), unit(1, 56, 56, 2)], opset=20, mode=mode)
+    add("AffineGrid", "AffineGrid", [f(1, 2, 3), longs(1, 3, 224, 224)], weights=[1], opset=20)
+    corners = positive(100, 2) * 10
+    boxes = numpy.concatenate([corners, corners + positive(100, 2) * 10], 1)
+    add("RoiAlign", "RoiAlign", [f(1, 256, 50, 50), boxes, index(1, 100)], output_height=7, output_width=7)
+    for mode in ("constant", "reflect", "edge", "wrap"):
+        add(f"Pad {mode}", "Pad", [image, longs(0, 0, 1, 1, 0, 0, 1, 1)], weights=[1], mode=mode, opset=19)
+    add("Pad 3d", "Pad", [volume, longs(0, 0, 1, 1, 1, 0, 0, 1, 1, 1)], weights=[1])
+    add("Tile", "Tile", [f(1, 64, 28, 28), longs(1, 1, 2, 2)], weights=[1])
+    add("Expand", "Expand", [f(1, 64, 1, 1), longs(1, 64, 56, 56)], weights=[1])
+    add("Concat channels", "Concat", [image, f(1, 32, 56, 56)], axis=1)
+    add("Concat last", "Concat", [f(64, 128, 3), f(64, 128, 5)], axis=2)
+    add("Split last", "Split", [tokens], outputs=3, axis=2, num_outputs=3)
+    add("Slice steps", "Slice", [image, longs(0, 0), longs(56, 56), longs(2, 3), longs(2, 2)], weights=[1, 2, 3, 4])
+    add("Transpose nhwc", "Transpose", [image], perm=[0, 2, 3, 1])
+    add("Transpose heads", "Transpose", [f(8, 197, 12, 64)], perm=[0, 2, 1, 3])
+    add("Transpose matrix", "Transpose", [f(1024, 1024)], perm=[1, 0])
+    add("DepthToSpace", "DepthToSpace", [f(1, 64, 56, 56)], blocksize=2)
+    add("SpaceToDepth", "SpaceToDepth", [f(1, 16, 112, 112)], blocksize=2)
+    add("Trilu", "Trilu", [f(8, 512, 512)])
+    add("EyeLike", "EyeLike", [f(512, 512)])
+    add("ReverseSequence", "ReverseSequence", [f(64, 16, 128), numpy.full(16, 50)], weights=[1])
+    add("Det", "Det", [f(64, 8, 8)])
+
+    product = lambda name, *operands, **more: add(f"MatMul {name}", "MatMul", list(operands), **more)
+    product("weight", f(197, 768), w(768, 768), weights=[1])
+    product("weight of one row", f(1, 1024), w(1024, 4096), weights=[1])
+    product("batched", f(12, 197, 64), f(12, 64, 197))
+    product("vector", f(1024, 1024), f(1024))
+    product("by vector", f(1024), f(1024, 1024))
+    product("broadcast", f(8, 12, 64, 64), f(64, 64))
+    product("one query", f(12, 1, 64), f(12, 64, 512))
+    add("Gemm", "Gemm", [f(64, 1024), w(1000, 1024), f(1000)], weights=[1, 2], transB=1)
+    add("Gemm given", "Gemm", [f(64, 1024), f(1024, 1000), f(1000)], alpha=0.5, beta=2.0)
+    sums = lambda equation, *operands: add(f"Einsum {equation}", "Einsum", list(operands), equation=equation)
+    sums("bhid,bhjd->bhij", f(1, 12, 197, 64), f(1, 12, 197, 64))
+    sums("bthd,bshd->bhts", f(1, 197, 12, 64), f(1, 197, 12, 64))
+    sums("ij,ij->i", f(1024, 1024), f(1024, 1024))
+    sums("bi,bj->bij", f(16, 256), f(16, 256))
+    sums("ijk->ikj", f(64, 128, 64))
+    sums("ijk->i", f(64, 128, 64))
+    sums("bij,j->bi", f(16, 256, 256), f(256))
+    sums("bnd,bnm,bme->bde", f(8, 128, 64), f(8, 128, 64), f(8, 64, 64))
+    sums("nkd,nkm,nqd->nqm", f(8, 128, 32), f(8, 128, 32), f(8, 128, 32))
+    sums("bln,bld,bl->bldn", f(2, 128, 16), f(2, 128, 128), f(2, 128))
+    sums("bij,bjk,bkl->bil", f(4, 64, 64), f(4, 64, 64), f(4, 64, 64))
+    for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+        operands = [f(64, 1, 128), w(1, gates * 256, 128), w(1, gates * 256, 256), f(1, gates * 512)]
+        add(op, op, operands, weights=[1, 2, 3], hidden_size=256)
+    add("STFT", "STFT", [f(1, 16000, 1), numpy.int64(160), f(400), numpy.int64(400)], weights=[1, 2, 3])
+    add("DFT", "DFT", [f(16, 1024, 1)], axis=1, opset=17)
+    boxes = positive(1, 400, 4) * 100
+    nms = [
+        boxes,
+        positive(1, 20, 400),
+        longs(100),
+        numpy.array([0.5], numpy.float32),
+        numpy.array([0.1], numpy.float32),
+    ]
+    cases.append(Case("NonMaxSuppression", "NonMaxSuppression", nms, [2, 3, 4]))
+
+    narrow = {
+        *"Relu|Sigmoid|Tanh|Exp|Erf|Add equal|Mul channel|Div equal|Softmax last|ReduceMean last|MaxPool 2d".split("|"),
+        *"AveragePool 2d|GlobalAveragePool 2d|Conv 2d 1x1|Conv 2d 3x3|Conv 2d depthwise|MatMul weight".split("|"),
+        *"MatMul batched|Gemm|LayerNormalization|BatchNormalization|Transpose heads|Concat channels".split("|"),
+        *"Resize linear up|Gather rows|ConvTranspose 2d 2x2|Where mask|Clip|Sqrt|Pow equal|Pad constant".split("|"),
+    }
+    for case in [case for case in cases if case.name in narrow]:
+        is_scale = lambda x: case.op == "Resize" and x is case.inputs[2]
+        inputs = [half(x) if x is not None and x.dtype == numpy.float32 and not is_scale(x) else x for x in case.inputs]
+        cases.append(
+            Case(f"{case.name} half", case.op, inputs, case.weights, case.outputs, case.opset, **case.attributes)
+        )
+    return cases
+
+
+def in_onnxruntime(words):
+    """Makes the models of all cases, and prints for each what ONNX Runtime took or its problem."""
+    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
+    import numpy
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
+    for case in make_cases():
+        if words and not any(word in case.name for word in words):
+            continue
+        answer = {"name": case.name}
+        try:
+            folder = WORK / folder_of(case.name)
+            case.make(folder)
+            file = str(folder / "model.onnx")
+            session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+            with numpy.load(folder / "inputs.npz") as arrays:
+                feed = {i.name: arrays[key] for i, key in zip(session.get_inputs(), arrays.files)}
+            times, began = [], time.perf_counter()
+            session.run(None, feed)
+            while len(times) < 3 or (time.perf_counter() - began < SECONDS and len(times) < 2000):
+                cpu = time.process_time()
+                session.run(None, feed)
+                times.append(1e3 * (time.process_time() - cpu))
+            answer["ms"] = statistics.median(times)
+        except Exception as error:
+            answer["problem"] = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        print(json.dumps(answer), flush=True)
+
+
+# --- where qdq runs
+# ----------------------------------------------------------------------------------------------------
+
+
+def folder_of(name):
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def call(words):
+    done = subprocess.run([str(w) for w in words], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip() or f"ended with {done.returncode}")[-300:])
+    return done.stdout
+
+
+def time_qdq(command, name):
+    """CPU milliseconds, and the share of the plain loops."""
+    folder = WORK / folder_of(name)
+    words = [*shlex.split(command), "benchmark", folder / "model.onnx", "--inputs", folder / "inputs.npz", "--json"]
+    report = lambda runs, *more: json.loads(call([*words, "--runs", runs, *more]))[0]
+    first = report(2, "--profile", "--explain")
+    steps = [(s["seconds"], s["backend"] == "reference") for s in first["steps"]]
+    plain = sum(seconds for seconds, is_plain in steps if is_plain) / max(1e-12, sum(seconds for seconds, _ in steps))
+    count = max(3, min(2000, int(SECONDS / max(1e-6, first["wall_seconds"]["median"]))))
+    return 1e3 * report(count)["cpu_seconds"]["median"], plain
+
+
+def main():
+    if len(sys.argv) >= 2 and sys.argv[1] == "--in-onnxruntime":
+        in_onnxruntime(sys.argv[2:])
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--onnxruntime", required=True, help="what starts a Python with onnx and onnxruntime")
+    parser.add_argument("--qdq", default="./dev qdq", help="the native command line")
+    parser.add_argument("--only", nargs="*", default=[], help="cases whose names contain one of these words")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    words = [*shlex.split(options.onnxruntime), "python3", "tests/bench/onnx_operators.py", "--in-onnxruntime"]
+    theirs = [json.loads(line) for line in call([*words, *options.only]).splitlines() if line.startswith("{")]
+    results, failures = [], []
+    for case in theirs:
+        if "problem" in case:
+            failures.append(f"{case['name']}, ONNX Runtime: {case['problem']}")
+        try:
+            ours, plain = time_qdq(options.qdq, case["name"])
+            results.append({"name": case["name"], "qdq": ours, "onnxruntime": case.get("ms"), "plain": plain})
+        except RuntimeError as error:
+            failures.append(f"{case['name']}, qdq: {error}")
+    ratio = lambda result: result["qdq"] / max(1e-6, result["onnxruntime"]) if result["onnxruntime"] else 0
+    print("| operator | qdq | ONNX Runtime | ratio | plain loops |\n|---|---|---|---|---|")
+    for result in sorted(results, key=ratio, reverse=True):
+        other = "–" if result["onnxruntime"] is None else f"{result['onnxruntime']:.3g}"
+        print(
+            f"| {result['name']} | {result['qdq']:.3g} | {other} | {ratio(result):.2f} | {100 * result['plain']:.0f} % |"
+        )
+    print()
+    for failure in failures:
+        print(f"FAIL {failure}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    return 0 if results else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
