@@ -67,6 +67,14 @@ std::span<const SimdOp> index_simd_ops();
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
 
+// The products of two float32 tensors that are not empty, broadcast against each other.
+Tensor multiply_f32(const Tensor& a, const Tensor& b);
+
+// How many windows a pool has along an axis.
+int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode);
+
+std::unique_ptr<CompiledOp> make_simd_max_pool3d(const Node& node, bool packs_once);
+std::unique_ptr<CompiledOp> make_simd_avg_pool3d(const Node& node, bool packs_once);
 std::unique_ptr<CompiledOp> make_simd_einsum(const Node& node, bool packs_once);
 // A convolution that convolution_obstacle (exec/simd_obstacles.h) lets through.
 std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node, bool packs_once);

@@ -58,13 +58,6 @@ bool is_cacheable(const Node& node, size_t index, const Program& program) {
   return any && cacheable;
 }
 
-int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode) {
-  const int64_t span = in + 2 * pad - dilation * (kernel - 1) - 1;
-  int64_t out = (ceil_mode ? (span + stride - 1) / stride : span / stride) + 1;
-  if (ceil_mode && (out - 1) * stride >= in + pad) --out;
-  return out;
-}
-
 // aten.linear, and aten.addmm / aten.mm with a transposed or plain constant second matrix.
 class SimdLinear : public CompiledOp {
  public:
@@ -331,6 +324,8 @@ constexpr SimdOp kTaken[] = {
     {"aten.avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAverage>, elementwise_obstacle},
     {"aten.max_pool1d.default", make<PoolOp, PoolOp::Kind::kMax, true>, elementwise_obstacle},
     {"aten.avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAverage, true>, elementwise_obstacle},
+    {"aten.max_pool3d.default", make_simd_max_pool3d, elementwise_obstacle},
+    {"aten.avg_pool3d.default", make_simd_avg_pool3d, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten.conv1d.default", make_simd_convolution, convolution_obstacle, 1},

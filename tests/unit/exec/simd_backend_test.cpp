@@ -114,6 +114,11 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
       {"aten.avg_pool2d.default", {List{3, 2}, List{2, 2}, List{1, 1}, true, false}, 1e-6},
       {"aten.adaptive_avg_pool2d.default", {Argument(List{3, 2})}, 1e-6},
+      {"aten.max_pool3d.default", {List{2, 3, 2}, List{1, 2, 1}, List{1, 1, 0}, List{2, 1, 3}, true}, 0},
+      {"aten.max_pool3d.default", {List{2, 2, 2}}, 0},
+      {"aten.avg_pool3d.default", {List{2, 3, 2}, List{1, 2, 2}, List{1, 1, 1}, true, true}, 1e-6},
+      {"aten.avg_pool3d.default", {List{2, 3, 2}, List{1, 2, 2}, List{1, 1, 1}, true, false}, 1e-6},
+      {"aten.avg_pool3d.default", {List{3, 3, 2}, List{}, List{0, 1, 1}, false, true, 5}, 1e-6},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 3, -128, 127, DType::kS8}, 0},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 100, 0, 127, DType::kU8}, 0},
   };
