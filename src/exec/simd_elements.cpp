@@ -411,6 +411,8 @@ constexpr SimdOp kElementwise[] = {
     {"aten.log.default", make_unary<plain<kernel::log_f32>>, elementwise_obstacle},
     {"aten.log1p.default", make_unary<plain<kernel::log1p_f32>>, elementwise_obstacle},
     {"aten.erf.default", make_unary<plain<kernel::erf_f32>>, elementwise_obstacle},
+    {"aten.sin.default", make_unary<plain<kernel::sin_f32>>, elementwise_obstacle},
+    {"aten.cos.default", make_unary<plain<kernel::cos_f32>>, elementwise_obstacle},
     {"aten.sqrt.default", make_unary<plain<kernel::sqrt_f32>>, elementwise_obstacle},
     {"aten.rsqrt.default", make_unary<rsqrt>, elementwise_obstacle},
     {"aten.reciprocal.default", make_unary<plain<kernel::reciprocal_f32>>, elementwise_obstacle},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include <xsimd/xsimd.hpp>
@@ -121,29 +122,24 @@ template <class Body> void for_rows(int64_t rows, int64_t columns, Body&& body) 
                });
 }
 
-// sin(x + quadrant * pi/2) in double: the quarter turn nearest to x is taken off in two parts, the rest goes through
-// Taylor's series, whose first missing term is below 2^-40 of the result.
+}  // namespace
+
 float sine(float value, int64_t quadrant) {
   const double x = value;
-  if (!(std::fabs(x) < 1e15))
+  if (!(std::fabs(value) <= kMostSineArgument))
     return std::isfinite(x) ? sine(static_cast<float>(std::fmod(x, 6.283185307179586)), quadrant) : NAN;
-  const double turns = std::nearbyint(x * 0.63661977236758134);
-  const double r = (x - turns * 1.5707963267341256) - turns * 6.0771005065061922e-11;
+  const double turns = std::nearbyint(x * kQuarterTurns);
+  const double r = (x - turns * kQuarterTurn) - turns * kQuarterRest;
   const double s = r * r;
   const int64_t turn = (static_cast<int64_t>(turns) + quadrant) & 3;
-  double y;
-  if (turn % 2 == 0) {
-    y = r *
-        (1 + s * (-1 / 6.0 +
-                  s * (1 / 120.0 + s * (-1 / 5040.0 + s * (1 / 362880.0 + s * (-1 / 39916800.0 + s / 6227020800.0))))));
-  } else {
-    y = 1 +
-        s * (-1 / 2.0 + s * (1 / 24.0 + s * (-1 / 720.0 + s * (1 / 40320.0 + s * (-1 / 3628800.0 + s / 479001600.0)))));
-  }
+  const auto series = [&](const auto& factors, double divisor) {
+    double y = s / divisor;
+    for (size_t i = std::size(factors); i-- > 0;) y = s * (factors[i] + y);
+    return 1 + y;
+  };
+  const double y = turn % 2 == 0 ? r * series(kSineSeries, kSineDivisor) : series(kCosineSeries, kCosineDivisor);
   return static_cast<float>(turn >= 2 ? -y : y);
 }
-
-}  // namespace
 
 void four_lanes::exp_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, exp_full); }
 void four_lanes::sigmoid_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, sigmoid); }
@@ -178,14 +174,6 @@ void softplus_f32(const float* x, int64_t n, float beta, float threshold, float*
 void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_scale, float* out) {
   const V negative(alpha * scale), positive(scale), input(input_scale);
   map(x, n, out, [&](V v) { return xsimd::select(v < V(0.0f), xsimd::expm1(v * input) * negative, v * positive); });
-}
-
-void sin_f32(const float* x, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = sine(x[i], 0);
-}
-
-void cos_f32(const float* x, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = sine(x[i], 1);
 }
 
 void pow_f32(const float* x, const float* y, int64_t n, float* out) {

@@ -60,6 +60,8 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.gelu.default", {}, 1e-6},
       {"aten.tanh.default", {}, 1e-6},
       {"aten.exp.default", {}, 1e-6},
+      {"aten.sin.default", {}, 1e-6},
+      {"aten.cos.default", {}, 1e-6},
       {"aten.softmax.int", {-1}, 1e-6},
       {"aten.softmax.int", {1}, 1e-6},
       {"aten.log_softmax.int", {0}, 1e-6},
