@@ -199,38 +199,30 @@ std::vector<Phase> phases_of(const Axis& axis) {
   return out;
 }
 
-// aten.conv_transpose1d and 2d, and aten.convolution that is transposed: a convolution for each way in which places of
-// the output can lie between those of the input. A sum goes over (c, kh, kw), the taps in reverse.
-class SimdTransposedConvolution : public CompiledOp {
+// Images under a transposed convolution: a convolution for each way in which places of the output can lie between those
+// of the input. A sum goes over (c, kh, kw), the taps in reverse.
+class TransposedImages {
  public:
-  using CompiledOp::run;
-  SimdTransposedConvolution(bool general, bool packs_once) : general_(general), packs_once_(packs_once) {}
+  explicit TransposedImages(bool packs_once) : packs_once_(packs_once) {}
 
-  Value run(const Call<Tensor>& call) override {
-    constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a transposed convolution of images";
-    const Tensor &x = call.tensor(0), &weight = call.tensor(1);
-    const Tensor* bias = call.optional_tensor(2);
-    const int64_t groups = call.integer(general_ ? 8 : 6), axes_in_space = weight.dim() - 2;
-    if (axes_in_space < 1 || axes_in_space > 2 || !takes_operands(call, axes_in_space, groups, true) ||
-        (general_ && !call.boolean(6)))
-      return run_reference(call, kRefused);
-    const auto count = static_cast<size_t>(axes_in_space);
-    Axis axes[2] = {{1, 1, 1, 0, 1, 1}, {}};
-    const auto strides = call.integers(3, count), paddings = call.integers(4, count),
-               outsides = call.integers(general_ ? 7 : 5, count), dilations = call.integers(general_ ? 5 : 7, count);
-    for (size_t i = 0; i < count; ++i) {
-      Axis& axis = axes[2 - count + i];
-      const auto at = static_cast<int64_t>(i) + 2;
-      axis = {x.size(at), weight.size(at), strides[i], paddings[i], dilations[i], 0};
-      constexpr int64_t kMostPhases = 64;
-      if (!is_sane(axis) || axis.stride > kMostPhases || outsides[i] < 0 || outsides[i] >= int64_t{1} << 31)
-        return run_reference(call, kRefused);
-      axis.out = (axis.in - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.kernel - 1) + outsides[i] + 1;
-      if (axis.out < 1) return run_reference(call, kRefused);
-    }
-    Tensor out = compute(x, weight, bias ? bias->contiguous() : Tensor(), groups, axes);
-    if (count == 2) return out;
-    return out.reshape({out.size(0), out.size(1), out.size(3)});
+  // x[N, C, in, in] and weight[C, O / groups, kernel, kernel] with two axes; the result is [N, O, out, out].
+  Tensor compute(const Tensor& given, const Tensor& weight, const Tensor& bias, int64_t groups, const Axis* axes) {
+    const std::vector<Phase> downs = phases_of(axes[0]), acrosses = phases_of(axes[1]);
+    const Packed packed = packed_.get(weight, packs_once_, [&](const Tensor& w) {
+      Packed all;
+      for (const Phase& down : downs)
+        for (const Phase& across : acrosses)
+          all.phases.push_back(down.taps * across.taps == 0 ? kernel::PackedConv2d()
+                                                            : pack(w, groups, axes, down, across));
+      return all;
+    });
+    const Tensor x = given.contiguous().reshape({given.size(0), given.size(1), axes[0].in, axes[1].in});
+    const int64_t batch = x.size(0), outputs = weight.size(1) * groups;
+    const Tensor out = uninitialized({batch, outputs, axes[0].out, axes[1].out}, DType::kF32);
+    for (size_t i = 0; i < downs.size(); ++i)
+      for (size_t k = 0; k < acrosses.size(); ++k)
+        run_phase(x, packed.phases[i * acrosses.size() + k], bias, downs[i], acrosses[k], axes, out);
+    return out;
   }
 
  private:
@@ -259,25 +251,6 @@ class SimdTransposedConvolution : public CompiledOp {
     return kernel::pack_conv2d_f32(conv, turned.data<float>());
   }
 
-  Tensor compute(const Tensor& given, const Tensor& weight, const Tensor& bias, int64_t groups, const Axis* axes) {
-    const std::vector<Phase> downs = phases_of(axes[0]), acrosses = phases_of(axes[1]);
-    const Packed packed = packed_.get(weight, packs_once_, [&](const Tensor& w) {
-      Packed all;
-      for (const Phase& down : downs)
-        for (const Phase& across : acrosses)
-          all.phases.push_back(down.taps * across.taps == 0 ? kernel::PackedConv2d()
-                                                            : pack(w, groups, axes, down, across));
-      return all;
-    });
-    const Tensor x = given.contiguous().reshape({given.size(0), given.size(1), axes[0].in, axes[1].in});
-    const int64_t batch = x.size(0), outputs = weight.size(1) * groups;
-    const Tensor out = uninitialized({batch, outputs, axes[0].out, axes[1].out}, DType::kF32);
-    for (size_t i = 0; i < downs.size(); ++i)
-      for (size_t k = 0; k < acrosses.size(); ++k)
-        run_phase(x, packed.phases[i * acrosses.size() + k], bias, downs[i], acrosses[k], axes, out);
-    return out;
-  }
-
   static void run_phase(const Tensor& x, const kernel::PackedConv2d& packed, const Tensor& bias, const Phase& down,
                         const Phase& across, const Axis* axes, const Tensor& out) {
     const int64_t planes = out.size(0) * out.size(1), count = down.count * across.count;
@@ -303,8 +276,128 @@ class SimdTransposedConvolution : public CompiledOp {
       }
   }
 
-  bool general_, packs_once_;
+  bool packs_once_;
   PackedWeight<Packed> packed_;
+};
+
+// Volumes under a transposed convolution. Places of the output's depth that lie alike between the slices of the input
+// are images of their own: their channels are those of the slices that they take. A sum goes over (kd, c, kh, kw), the
+// taps in reverse.
+class TransposedVolumes {
+ public:
+  explicit TransposedVolumes(bool packs_once) : packs_once_(packs_once) {}
+
+  Tensor compute(const Tensor& given, const Tensor& weight, const Tensor& bias, int64_t groups, const Axis* axes) {
+    const std::vector<Phase> phases = phases_of(axes[0]);
+    const std::vector<Tensor> weights = weights_.get(weight, packs_once_, [&](const Tensor& w) {
+      std::vector<Tensor> out;
+      for (const Phase& phase : phases) out.push_back(weight_of(w, groups, phase));
+      return out;
+    });
+    const Tensor x = given.contiguous();
+    const Tensor out =
+        uninitialized({x.size(0), weight.size(1) * groups, axes[0].out, axes[1].out, axes[2].out}, DType::kF32);
+    images_.resize(phases.size(), TransposedImages(packs_once_));
+    for (size_t i = 0; i < phases.size(); ++i) {
+      if (phases[i].count == 0) continue;
+      Tensor images;
+      if (phases[i].taps > 0)
+        images = images_[i].compute(slices_of(x, groups, phases[i]), weights[i], bias, groups, axes + 1);
+      store(images, bias, phases[i], axes[0].stride, out);
+    }
+    return out;
+  }
+
+ private:
+  // [C, O / groups, KD, KH, KW] -> [groups, taps, C / groups, O / groups, KH, KW], the first three as one.
+  static Tensor weight_of(const Tensor& weight, int64_t groups, const Phase& phase) {
+    const int64_t inputs = weight.size(0) / groups, outputs = weight.size(1), area = weight.size(3) * weight.size(4);
+    const Tensor out =
+        uninitialized({groups * phase.taps * inputs, outputs, weight.size(3), weight.size(4)}, DType::kF32);
+    float* to = out.data<float>();
+    for (int64_t group = 0; group < groups; ++group)
+      for (int64_t t = phase.taps; t-- > 0;)
+        for (int64_t row = group * inputs * outputs; row < (group + 1) * inputs * outputs; ++row, to += area)
+          std::copy_n(weight.data<float>() + (row * weight.size(2) + phase.tap + t * phase.step) * area, area, to);
+    return out;
+  }
+
+  // [N, C, D, H, W] -> [N, count, groups, taps, C / groups, H, W], the first two as one and the next three; zeros stand
+  // for slices beyond the input.
+  static Tensor slices_of(const Tensor& x, int64_t groups, const Phase& phase) {
+    const int64_t channels = x.size(1), depth = x.size(2), inputs = channels / groups, area = x.size(3) * x.size(4);
+    const Tensor out =
+        uninitialized({x.size(0) * phase.count, channels * phase.taps, x.size(3), x.size(4)}, DType::kF32);
+    float* to = out.data<float>();
+    for (int64_t n = 0; n < x.size(0); ++n)
+      for (int64_t place = 0; place < phase.count; ++place)
+        for (int64_t group = 0; group < groups; ++group)
+          for (int64_t t = 0; t < phase.taps; ++t)
+            for (int64_t c = 0; c < inputs; ++c, to += area) {
+              const int64_t d = phase.begin + place + t * phase.dilation;
+              if (d < 0 || d >= depth) std::fill_n(to, area, 0.0f);
+              else std::copy_n(x.data<float>() + ((n * channels + group * inputs + c) * depth + d) * area, area, to);
+            }
+    return out;
+  }
+
+  // images[N, count, O, H, W] to out[N, O, D, H, W]; the bias alone where no tap reaches.
+  static void store(const Tensor& images, const Tensor& bias, const Phase& phase, int64_t stride, const Tensor& out) {
+    const int64_t outputs = out.size(1), area = out.size(3) * out.size(4);
+    for (int64_t n = 0; n < out.size(0); ++n)
+      for (int64_t place = 0; place < phase.count; ++place)
+        for (int64_t o = 0; o < outputs; ++o) {
+          float* to = out.data<float>() + ((n * outputs + o) * out.size(2) + phase.first + place * stride) * area;
+          if (!images.defined()) std::fill_n(to, area, bias.defined() ? bias.data<float>()[o] : 0.0f);
+          else std::copy_n(images.data<float>() + ((n * phase.count + place) * outputs + o) * area, area, to);
+        }
+  }
+
+  bool packs_once_;
+  PackedWeight<std::vector<Tensor>> weights_;
+  std::vector<TransposedImages> images_;
+};
+
+// aten.conv_transpose1d to 3d, and aten.convolution that is transposed.
+class SimdTransposedConvolution : public CompiledOp {
+ public:
+  using CompiledOp::run;
+  SimdTransposedConvolution(bool general, bool packs_once)
+      : general_(general), images_(packs_once), volumes_(packs_once) {}
+
+  Value run(const Call<Tensor>& call) override {
+    constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a transposed convolution";
+    const Tensor &x = call.tensor(0), &weight = call.tensor(1);
+    const Tensor* bias = call.optional_tensor(2);
+    const int64_t groups = call.integer(general_ ? 8 : 6), axes_in_space = weight.dim() - 2;
+    if (axes_in_space < 1 || axes_in_space > 3 || !takes_operands(call, axes_in_space, groups, true) ||
+        (general_ && !call.boolean(6)))
+      return run_reference(call, kRefused);
+    const auto count = static_cast<size_t>(axes_in_space);
+    Axis axes[3] = {{1, 1, 1, 0, 1, 1}, {1, 1, 1, 0, 1, 1}, {}};
+    const auto strides = call.integers(3, count), paddings = call.integers(4, count),
+               outsides = call.integers(general_ ? 7 : 5, count), dilations = call.integers(general_ ? 5 : 7, count);
+    for (size_t i = 0; i < count; ++i) {
+      Axis& axis = axes[3 - count + i];
+      const auto at = static_cast<int64_t>(i) + 2;
+      axis = {x.size(at), weight.size(at), strides[i], paddings[i], dilations[i], 0};
+      constexpr int64_t kMostPhases = 64;
+      if (!is_sane(axis) || axis.stride > kMostPhases || outsides[i] < 0 || outsides[i] >= int64_t{1} << 31)
+        return run_reference(call, kRefused);
+      axis.out = (axis.in - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.kernel - 1) + outsides[i] + 1;
+      if (axis.out < 1) return run_reference(call, kRefused);
+    }
+    const Tensor biases = bias ? bias->contiguous() : Tensor();
+    if (count == 3) return volumes_.compute(x, weight, biases, groups, axes);
+    const Tensor out = images_.compute(x, weight, biases, groups, axes + 1);
+    if (count == 2) return out;
+    return out.reshape({out.size(0), out.size(1), out.size(3)});
+  }
+
+ private:
+  bool general_;
+  TransposedImages images_;
+  TransposedVolumes volumes_;
 };
 
 }  // namespace

@@ -461,13 +461,13 @@ constexpr SimdOp kComparisons[] = {
 
 }  // namespace
 
-std::span<const SimdOp> elementwise_simd_ops() { return kElementwise; }
-std::span<const SimdOp> comparing_simd_ops() { return kComparisons; }
 Tensor multiply_f32(const Tensor& a, const Tensor& b) {
   const Tensor out = uninitialized(broadcast_shapes(a.sizes(), b.sizes()), DType::kF32);
   broadcast_pairs(pairs<kernel::mul_f32>, 1, a, b, out);
   return out;
 }
 
+std::span<const SimdOp> elementwise_simd_ops() { return kElementwise; }
+std::span<const SimdOp> comparing_simd_ops() { return kComparisons; }
 
 }  // namespace qdq

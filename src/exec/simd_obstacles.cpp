@@ -49,10 +49,7 @@ std::string addmm_obstacle(const Node& node) {
 }
 
 std::string convolution_obstacle(const Node& node) {
-  const bool is_transposed = node.is(op::kConvolution) ? node.arg(6).integer().value_or(0) != 0
-                                                       : op_of(node)->family == Family::kTransposedConvolution;
   const TensorMeta *x = meta_of(node, 0), *weight = meta_of(node, 1);
-  if (weight != nullptr && weight->sizes.size() > 4 && is_transposed) return "it is transposed and has three axes";
   if (x != nullptr && weight != nullptr && x->sizes.size() != weight->sizes.size()) return "its input has no batch";
   return dtype_obstacle(node, {0, 1, 2});
 }

@@ -333,6 +333,7 @@ constexpr SimdOp kTaken[] = {
     {"aten.conv3d.default", make_simd_convolution, convolution_obstacle, 1},
     {"aten.conv_transpose1d.default", make_simd_convolution, convolution_obstacle, 1},
     {"aten.conv_transpose2d.input", make_simd_convolution, convolution_obstacle, 1},
+    {"aten.conv_transpose3d.input", make_simd_convolution, convolution_obstacle, 1},
     {"aten.convolution.default", make_simd_convolution, convolution_obstacle, 1},
     {"aten.linear.default", make_linear<SimdLinear::Form::kLinear>, linear_obstacle, 1},
     {"aten.addmm.default", make_linear<SimdLinear::Form::kAddmm>, addmm_obstacle, 2},

@@ -114,13 +114,13 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.layer_norm.default", {Argument(List{5})}, 1e-5},
       {"aten.layer_norm.default", {Argument(List{7, 5})}, 1e-5},
       {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}, List{1, 1}, true}, 0},
-      {"aten.avg_pool2d.default", {List{3, 2}, List{2, 2}, List{1, 1}, true, false}, 1e-6},
-      {"aten.adaptive_avg_pool2d.default", {Argument(List{3, 2})}, 1e-6},
       {"aten.max_pool3d.default", {List{2, 3, 2}, List{1, 2, 1}, List{1, 1, 0}, List{2, 1, 3}, true}, 0},
       {"aten.max_pool3d.default", {List{2, 2, 2}}, 0},
       {"aten.avg_pool3d.default", {List{2, 3, 2}, List{1, 2, 2}, List{1, 1, 1}, true, true}, 1e-6},
       {"aten.avg_pool3d.default", {List{2, 3, 2}, List{1, 2, 2}, List{1, 1, 1}, true, false}, 1e-6},
       {"aten.avg_pool3d.default", {List{3, 3, 2}, List{}, List{0, 1, 1}, false, true, 5}, 1e-6},
+      {"aten.avg_pool2d.default", {List{3, 2}, List{2, 2}, List{1, 1}, true, false}, 1e-6},
+      {"aten.adaptive_avg_pool2d.default", {Argument(List{3, 2})}, 1e-6},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 3, -128, 127, DType::kS8}, 0},
       {"quantized_decomposed.quantize_per_tensor.default", {0.0173, 100, 0, 127, DType::kU8}, 0},
   };
@@ -464,20 +464,31 @@ TEST(SimdBackend, SumsAsTheEquationSays) {
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   struct Case {
     const char* equation;
-    Shape a, b;
-    bool by_loops;
+    std::vector<Shape> operands;
+    bool by_loops = true;
   };
   const std::vector<Case> cases = {
-      {"ij,jk->ik", {3, 5}, {5, 4}, true},
-      {"bythwc,tkc->bythwk", {2, 3, 2, 2, 3, 4}, {2, 5, 4}, true},
-      {"bhqd, bhkd -> bhqk", {2, 3, 4, 5}, {2, 3, 6, 5}, true},
-      {"...ij,...jk->...ki", {2, 3, 5}, {2, 5, 4}, true},
-      {"i,j->ji", {3}, {4}, true},
-      {"bi,bi->b", {3, 4}, {3, 4}, true},
-      {"ij,jk", {3, 5}, {5, 4}, true},
-      {"ii,ij->j", {3, 3}, {3, 4}, false},   // a diagonal
-      {"ij,jk->k", {3, 5}, {5, 4}, false},   // a sum over one operand alone
-      {"ij,ij->ij", {3, 1}, {3, 4}, false},  // a size that is stretched
+      {"ij,jk->ik", {{3, 5}, {5, 4}}},
+      {"bythwc,tkc->bythwk", {{2, 3, 2, 2, 3, 4}, {2, 5, 4}}},
+      {"bhqd, bhkd -> bhqk", {{2, 3, 4, 5}, {2, 3, 6, 5}}},
+      {"...ij,...jk->...ki", {{2, 3, 5}, {2, 5, 4}}},
+      {"i,j->ji", {{3}, {4}}},
+      {"bi,bi->b", {{3, 4}, {3, 4}}},
+      {"ij,jk", {{3, 5}, {5, 4}}},
+      {"ii,ij->j", {{3, 3}, {3, 4}}},   // a diagonal
+      {"ij,jk->k", {{3, 5}, {5, 4}}},   // a sum over one operand alone
+      {"ij,ij->ij", {{3, 1}, {3, 4}}},  // a size that is stretched
+      {"ij,ij->i", {{3, 1}, {3, 4}}},   // and summed over
+      {"ij,jk->ik", {{3, 1}, {1, 4}}},  // a sum of one product
+      {"ijk->kji", {{2, 3, 4}}},        // no product
+      {"ijk->", {{2, 3, 4}}},           // a sum alone
+      {"ii->i", {{3, 3}}},              // a view of its input
+      {"bnd,bnm,bme->bde", {{2, 5, 3}, {2, 5, 4}, {2, 4, 6}}},
+      {"bln,bld,bl->bldn", {{2, 3, 4}, {2, 3, 5}, {2, 3}}},
+      {"ai,bi,ci->abc", {{2, 5}, {3, 5}, {4, 5}}},  // an axis of all that is summed over
+      {"ij,jk,kl,lm->im", {{3, 4}, {4, 2}, {2, 5}, {5, 3}}},
+      {"ij,j,jk,->k", {{3, 4}, {4}, {1, 2}, {}}},
+      {"ij,jk->ik", {{3, 0}, {0, 4}}, false},
   };
   for (const Case& one : cases) {
     Program program;

@@ -125,7 +125,7 @@ TEST(SimdConvolution, WinogradIsAsTheReferenceGivesItForAnyBatch) {
 TEST(SimdConvolution, TransposedOnesAreAsTheReferenceGivesThem) {
   Random random(2);
   for (int round = 0; round < 120; ++round) {
-    const size_t axes = 1 + random.below(2);
+    const size_t axes = 1 + random.below(3);
     const int64_t groups = 1 + static_cast<int64_t>(random.below(3)),
                   inputs = 1 + static_cast<int64_t>(random.below(3)),
                   outputs = 1 + static_cast<int64_t>(random.below(4));
@@ -137,13 +137,14 @@ TEST(SimdConvolution, TransposedOnesAreAsTheReferenceGivesThem) {
       const int64_t most = std::max(*s.stride[i].integer(), *s.dilation[i].integer());
       s.output_padding.emplace_back(static_cast<int64_t>(random.below(static_cast<uint64_t>(most))));
       w.push_back(1 + static_cast<int64_t>(random.below(4)));
-      x.push_back(5 + static_cast<int64_t>(random.below(4)));
+      x.push_back(7 + static_cast<int64_t>(random.below(4)));
     }
     const Tensor input = floats(x, random), weight = floats(w, random),
                  bias = random.below(2) == 0 ? floats({groups * outputs}, random) : Tensor();
     const std::string op = random.below(3) == 0 ? "convolution.transposed"
                            : axes == 1          ? "conv_transpose1d.default"
-                                                : "conv_transpose2d.input";
+                           : axes == 2          ? "conv_transpose2d.input"
+                                                : "conv_transpose3d.input";
     expect_same(program_of(op, input, weight, bias, s), input, concat("round ", round, " ", op, " ", to_string(w)));
   }
 }
