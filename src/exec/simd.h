@@ -62,8 +62,14 @@ std::span<const SimdOp> image_simd_ops();
 std::span<const SimdOp> recurrent_simd_ops();
 // Comparisons, whose result is bool.
 std::span<const SimdOp> comparing_simd_ops();
+// Casts between float16 and float32.
+std::span<const SimdOp> casting_simd_ops();
 // Elements picked and written by indices, of any dtype.
 std::span<const SimdOp> index_simd_ops();
+// The operator of a float16 node, of one that computes the same in float32. `weight` is the argument that is packed, or
+// -1.
+std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
+                                           bool keeps_weight);
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
 

@@ -14,11 +14,14 @@ const TensorMeta* meta_of(const Node& node, size_t i) {
   return input == nullptr ? nullptr : input->meta.val.tensor();
 }
 
+// Operands are float32, or float16 like the result.
 std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> arguments) {
+  const TensorMeta* result = node.meta.val.tensor();
+  const DType wanted = result != nullptr && result->dtype == DType::kF16 ? DType::kF16 : DType::kF32;
   for (const size_t i : arguments) {
     const TensorMeta* meta = meta_of(node, i);
-    if (meta != nullptr && meta->dtype != DType::kF32)
-      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not float32");
+    if (meta != nullptr && meta->dtype != wanted)
+      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not ", to_string(wanted));
   }
   return {};
 }

@@ -378,13 +378,19 @@ class SimdOps : public OpBackend {
       if (std::string reason = comparison->obstacle(node); !reason.empty()) return reason;
       return comparison->make(node, false);
     }
+    if (const SimdOp* cast = find(casting_simd_ops(), name)) {
+      if (std::string reason = cast->obstacle(node); !reason.empty()) return reason;
+      return cast->make(node, false);
+    }
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
-    if (!quantizes && meta != nullptr && meta->dtype != DType::kF32)
-      return concat("the result is ", to_string(meta->dtype), ", not float32");
+    const bool is_half = !quantizes && meta != nullptr && meta->dtype == DType::kF16;
+    if (!quantizes && meta != nullptr && meta->dtype != DType::kF32 && !is_half)
+      return concat("the result is ", to_string(meta->dtype), ", not float32 or float16");
     const SimdOp* taken = find(name);
     if (taken == nullptr) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;
     const bool packs_once = taken->weight < 0 || is_cacheable(node, static_cast<size_t>(taken->weight), program);
+    if (is_half) return make_simd_half(taken->make(node, packs_once), node, taken->weight, packs_once);
     return taken->make(node, packs_once);
   }
 };

@@ -460,6 +460,65 @@ TEST(SimdBackend, TakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) {
   }
 }
 
+TEST(SimdBackend, HalvesAreComputedAsFloatsAndRoundedOnce) {
+  using List = Argument::List;
+  struct Case {
+    const char* op;
+    std::vector<Argument> more;  // behind x
+    Shape weight;                // of a second operand between the two; none if empty
+  };
+  const std::vector<Case> cases = {
+      {"aten.relu_.default", {}, {}},
+      {"aten.exp.default", {}, {}},
+      {"aten.add.Tensor", {}, {2, 4, 7, 5}},
+      {"aten.mul.Tensor", {}, {4, 1, 1}},
+      {"aten.softmax.int", {-1}, {}},
+      {"aten.mean.dim", {Argument(List{2, 3}), true}, {}},
+      {"aten.max_pool2d.default", {List{3, 3}, List{2, 2}, List{1, 1}}, {}},
+      {"aten.layer_norm.default", {Argument(List{7, 5})}, {}},
+      {"aten.conv2d.default", {Argument(), List{1, 1}, List{1, 1}}, {6, 4, 3, 3}},
+      {"aten.conv_transpose2d.input", {Argument(), List{2, 2}}, {4, 3, 2, 2}},
+      {"aten.linear.default", {}, {6, 5}},
+      {"aten.matmul.default", {}, {5, 3}},
+      {"aten.to.dtype", {DType::kF32}, {}},
+  };
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.op);
+    Program program;
+    const auto half_placeholder = [&](const char* name, const Shape& sizes) {
+      Node* node = placeholder(program, name, SymShape(sizes.begin(), sizes.end()));
+      node->meta.val.value = TensorMeta{DType::kF16, SymShape(sizes.begin(), sizes.end()), {}, false};
+      return node;
+    };
+    std::vector<Argument> args{half_placeholder("x", {2, 4, 7, 5})};
+    std::vector<Tensor> inputs{counting({2, 4, 7, 5}, 0.0719f, -1.f).to(DType::kF16)};
+    if (!one.weight.empty()) {
+      args.emplace_back(half_placeholder("weight", one.weight));
+      inputs.push_back(counting(one.weight, 0.113f, -1.f).to(DType::kF16));
+    }
+    args.insert(args.end(), one.more.begin(), one.more.end());
+    Node* node = program.graph->call(concat("torch.ops.", one.op), args);
+    program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
+    infer_shapes(program);
+    const auto copies = [&] {
+      std::vector<Tensor> out;
+      for (const Tensor& input : inputs) out.push_back(input.clone());
+      return out;
+    };
+    const Tensor expected = Interpreter(program, {}).run(copies()).at(0);
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    const Tensor found = fast.run(copies()).at(0);
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0);
+    ASSERT_EQ(found.dtype(), expected.dtype());
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    const Tensor a = found.to(DType::kF32).contiguous(), b = expected.to(DType::kF32).contiguous();
+    for (int64_t i = 0; i < a.numel(); ++i)
+      EXPECT_NEAR(a.data<float>()[i], b.data<float>()[i], 0x1p-10 * (0.01 + std::fabs(b.data<float>()[i]))) << i;
+  }
+}
+
 TEST(SimdBackend, SumsAsTheEquationSays) {
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   struct Case {
