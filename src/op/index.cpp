@@ -1,6 +1,7 @@
 // Operators that pick elements by index tensors, and triangles.
 #include "op/index.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "op/elements.h"
@@ -280,12 +281,15 @@ MetaValue infer_triangle(const Call<TensorMeta>& call) {
 template <bool lower> Value eval_triangle(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor out = call.tensor(0).clone();
-  const int64_t diagonal = call.integer(1), rows = out.size(-2), columns = out.size(-1);
+  const int64_t rows = out.size(-2), columns = out.size(-1);
+  const int64_t diagonal = std::clamp(call.integer(1), -rows - 1, columns);
   const size_t size = size_of(out.dtype());
-  for (int64_t i = 0; i < out.numel(); ++i) {
-    const int64_t distance = i % columns - i / columns % rows;
-    if (lower ? distance > diagonal : distance < diagonal)
-      std::memset(out.raw() + static_cast<size_t>(i) * size, 0, size);
+  for (int64_t i = 0; columns > 0 && i < out.numel() / columns; ++i) {
+    // Columns up to the one behind the diagonal are below it.
+    const int64_t below = std::clamp<int64_t>(i % rows + diagonal + (lower ? 1 : 0), 0, columns);
+    const int64_t begin = lower ? below : 0, end = lower ? columns : below;
+    std::memset(out.raw() + static_cast<size_t>(i * columns + begin) * size, 0,
+                static_cast<size_t>(end - begin) * size);
   }
   return out;
 }

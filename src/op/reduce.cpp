@@ -1,4 +1,5 @@
 // Reductions along axes, softmax, sorting. Sums run in index order in double (integers: 64 bits) and are rounded once.
+#include <algorithm>
 #include <numeric>
 
 #include "op/elements.h"
@@ -374,6 +375,23 @@ MetaValue ordered_meta(const Call<TensorMeta>& call, size_t axis, const SymInt* 
   if (k && !sizes.empty()) sizes[axis] = *k;
   return MetaValue::List{tensor_meta(call.tensor(0).dtype, sizes), tensor_meta(DType::kS64, sizes)};
 }
+// The places of the k smallest keys in their order, equal ones as they come; only those are sorted.
+std::vector<int64_t> smallest(const std::vector<int64_t>& keys, int64_t k) {
+  if (k <= 0) return {};
+  std::vector<int64_t> ranked = keys;
+  const auto last = ranked.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+  std::nth_element(ranked.begin(), last, ranked.end());
+  int64_t ties = std::count(ranked.begin(), last + 1, *last);
+  std::vector<int64_t> places, found;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] > *last || (keys[i] == *last && ties-- <= 0)) continue;
+    places.push_back(static_cast<int64_t>(i));
+    found.push_back(keys[i]);
+  }
+  std::vector<int64_t> out = stable_order(found);
+  for (int64_t& place : out) place = places[static_cast<size_t>(place)];
+  return out;
+}
 Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
   return visit_wide(x.dtype(), [&](auto type) -> Value {
     using C = typename decltype(type)::type;
@@ -386,7 +404,7 @@ Value ordered(const Tensor& x, int64_t axis, int64_t k, bool descending) {
     for (int64_t r = 0; n > 0 && r < rows.numel() / n; ++r) {
       const C* row = rows.data<C>() + r * n;
       std::transform(row, row + n, keys.begin(), [&](C v) { return descending ? ~order_key(v) : order_key(v); });
-      const std::vector<int64_t> order = stable_order(keys);
+      const std::vector<int64_t> order = k < n ? smallest(keys, k) : stable_order(keys);
       for (int64_t i = 0; i < k; ++i) {
         values.data<C>()[r * k + i] = row[order[static_cast<size_t>(i)]];
         indices.data<int64_t>()[r * k + i] = order[static_cast<size_t>(i)];

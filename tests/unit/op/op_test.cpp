@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <set>
 
 namespace qdq::op_test {
@@ -247,6 +248,23 @@ TEST(Op, SortsKeepEqualElementsInPlaceWithNaNBehindAllNumbers) {
             (std::vector<int64_t>{2, 4, 0, 3, 1}));
   EXPECT_EQ(order(run("torch.ops.aten.sort.default", {integers, int64_t{0}, true})),
             (std::vector<int64_t>{1, 0, 3, 4, 2}));
+}
+
+TEST(Op, TheLargestAreTheFirstOfTheSorted) {
+  std::vector<float> values;
+  for (int i = 0; i < 50; ++i) values.push_back(static_cast<float>(i * 37 % 11));
+  values[20] = values[31] = NAN;
+  const Tensor x = Tensor::of<float>({50}, std::span<const float>(values));
+  for (const bool largest : {true, false}) {
+    const Value sorted = run("torch.ops.aten.sort.default", {x, int64_t{0}, largest});
+    for (const int64_t k : {0, 1, 2, 9, 49, 50}) {
+      const Value top = run("torch.ops.aten.topk.default", {x, k, int64_t{0}, largest, true});
+      for (const size_t i : {size_t{0}, size_t{1}})
+        EXPECT_TRUE(bitwise_equal(tensor(top.get_if<Value::List>()->at(i)),
+                                  tensor(sorted.get_if<Value::List>()->at(i)).slice(0, 0, k).contiguous()))
+            << k << " " << i;
+    }
+  }
 }
 
 }  // namespace
