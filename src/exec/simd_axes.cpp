@@ -67,10 +67,10 @@ float fold_row(FoldLoop loop, const float* x, int64_t n, float* scratch) {
   return from[0];
 }
 
-// mean, sum, amax and amin over axes. Sums of rows have the order of kernel/math.h, of columns that of add_rows.
+// mean, sum, amax, amin and logsumexp over axes. Sums of rows have the order of kernel/math.h, of columns that of add_rows.
 class ReduceOp : public CompiledOp {
  public:
-  enum class Kind { kMean, kSum, kMax, kMin };
+  enum class Kind { kMean, kSum, kMax, kMin, kLogSumExp };
   explicit ReduceOp(Kind kind) : kind_(kind) {}
 
   Value run(const Call<Tensor>& call) override {
@@ -95,12 +95,14 @@ class ReduceOp : public CompiledOp {
       if (!reduced[a]) sizes.push_back(size);
       else if (call.boolean(2)) sizes.push_back(1);
     }
+    together = together && (kind_ != Kind::kLogSumExp || inner == 1);
     for (size_t a = 0; a < reduced.size() && !together; ++a)
       if (reduced[a]) order.push_back(static_cast<int64_t>(a));
     const Tensor x = together ? given.contiguous() : given.permute(order).contiguous();
     if (!together) outer *= inner, inner = 1;
     const Tensor out = uninitialized(sizes, DType::kF32);
-    reduce(x.data<float>(), outer, count, inner, out.data<float>());
+    if (kind_ == Kind::kLogSumExp) kernel::logsumexp_f32(x.data<float>(), outer, count, out.data<float>());
+    else reduce(x.data<float>(), outer, count, inner, out.data<float>());
     return out;
   }
 
@@ -180,6 +182,7 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.sum.dim_IntList", make_reduce<ReduceOp::Kind::kSum>, elementwise_obstacle},
     {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
+    {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},
     {"aten.cat.default", make_concat, nullptr},
 };
 

@@ -112,22 +112,23 @@ HWY_INLINE void exp_of_group(const float* c, const float* x, float max, VG (&e)[
   for (size_t j = 0; j < kGroupVectors; ++j) e[j] = hn::LoadU(d, values + static_cast<int64_t>(j) * kGroupLanes);
 }
 
-void softmax(const float* x, int64_t n, float* out) {
+// The sum of exp(x - max) over a row, whose largest element is max; the terms go to out if it is not null.
+float sum_of_exps(const float* x, int64_t n, float max, float* out) {
   const DG d;
   const float* c = hidden(kExpConstants);
-  const float max = largest(x, n);
+  const auto lanes = [](size_t j) { return static_cast<int64_t>(j) * kGroupLanes; };
   VG strands[kGroupVectors], e[kGroupVectors];
   for (VG& strand : strands) strand = hn::Zero(d);
   const auto add = [&](float* to) HWY_ATTR {
     for (size_t j = 0; j < kGroupVectors; ++j) {
-      hn::StoreU(e[j], d, to + static_cast<int64_t>(j) * kGroupLanes);
+      if (to != nullptr) hn::StoreU(e[j], d, to + lanes(j));
       strands[j] = hn::Add(strands[j], e[j]);
     }
   };
   int64_t i = 0;
   for (; i + kStrands <= n; i += kStrands) {
     exp_of_group(c, x + i, max, e);
-    add(out + i);
+    add(out == nullptr ? nullptr : out + i);
   }
   if (i < n) {
     float rest[kStrands] = {}, keep[kStrands] = {};
@@ -135,19 +136,51 @@ void softmax(const float* x, int64_t n, float* out) {
     std::fill(rest + (n - i), rest + kStrands, max);
     std::fill(keep, keep + (n - i), 1.0f);
     exp_of_group(c, rest, max, e);
-    const auto lanes = [](size_t j) { return static_cast<int64_t>(j) * kGroupLanes; };
     for (size_t j = 0; j < kGroupVectors; ++j)
       e[j] = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, keep + lanes(j)), hn::Zero(d)), e[j]);
     add(rest);
-    std::copy(rest, rest + (n - i), out + i);
+    if (out != nullptr) std::copy(rest, rest + (n - i), out + i);
   }
   float sums[kStrands];
-  for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(strands[j], d, sums + static_cast<int64_t>(j) * kGroupLanes);
+  for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(strands[j], d, sums + lanes(j));
   for (int64_t half = kStrands / 2; half > 0; half /= 2)
     for (int64_t j = 0; j < half; ++j) sums[j] += sums[j + half];
-  const VG sum = hn::Set(d, sums[0]);
-  for (i = 0; i + kGroupLanes <= n; i += kGroupLanes) hn::StoreU(hn::Div(hn::LoadU(d, out + i), sum), d, out + i);
-  for (; i < n; ++i) out[i] /= sums[0];
+  return sums[0];
+}
+
+void softmax(const float* x, int64_t n, float* out) {
+  const DG d;
+  const float total = sum_of_exps(x, n, largest(x, n), out);
+  const VG sum = hn::Set(d, total);
+  int64_t i = 0;
+  for (; i + kGroupLanes <= n; i += kGroupLanes) hn::StoreU(hn::Div(hn::LoadU(d, out + i), sum), d, out + i);
+  for (; i < n; ++i) out[i] /= total;
+}
+
+void log_softmax(const float* x, int64_t n, float* out) {
+  const DG d;
+  const float max = largest(x, n);
+  float log = sum_of_exps(x, n, max, nullptr);
+  log_f32(&log, 1, &log);
+  const VG most = hn::Set(d, max), less = hn::Set(d, log);
+  int64_t i = 0;
+  for (; i + kGroupLanes <= n; i += kGroupLanes)
+    hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), most), less), d, out + i);
+  for (; i < n; ++i) out[i] = (x[i] - max) - log;
+}
+
+// An infinite largest element is the result, but for NaN beside it.
+void logsumexp(const float* x, int64_t n, float* out) {
+  const float max = largest(x, n);
+  if (max - max != 0) {
+    *out = max;
+    for (int64_t i = 0; i < n; ++i)
+      if (x[i] != x[i]) *out = x[i];
+    return;
+  }
+  *out = sum_of_exps(x, n, max, nullptr);
+  log_f32(out, 1, out);
+  *out += max;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -162,9 +195,20 @@ HWY_EXPORT(sigmoid);
 HWY_EXPORT(silu);
 HWY_EXPORT(gelu);
 HWY_EXPORT(softmax);
+HWY_EXPORT(log_softmax);
+HWY_EXPORT(logsumexp);
 
 template <class Run> void in_threads(const float* x, int64_t n, float* out, Run run) {
   parallel_for(n, int64_t{1} << 14, [&](int64_t begin, int64_t end) { run(x + begin, end - begin, out + begin); });
+}
+
+// Runs over rows, each of which gives `results` elements.
+template <class Run>
+void over_rows(const float* x, int64_t rows, int64_t columns, float* out, int64_t results, Run run) {
+  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t row = begin; row < end; ++row) run(x + row * columns, columns, out + row * results);
+               });
 }
 
 }  // namespace
@@ -175,11 +219,13 @@ void silu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY
 void gelu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(gelu)); }
 
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  const auto run = HWY_DYNAMIC_POINTER(softmax);
-  parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t row = begin; row < end; ++row) run(x + row * columns, columns, out + row * columns);
-               });
+  over_rows(x, rows, columns, out, columns, HWY_DYNAMIC_POINTER(softmax));
+}
+void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
+  over_rows(x, rows, columns, out, columns, HWY_DYNAMIC_POINTER(log_softmax));
+}
+void logsumexp_f32(const float* x, int64_t rows, int64_t columns, float* out) {
+  over_rows(x, rows, columns, out, 1, HWY_DYNAMIC_POINTER(logsumexp));
 }
 
 }  // namespace qdq::kernel

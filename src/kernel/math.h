@@ -37,6 +37,8 @@ float sum_f32(const float* x, int64_t n);
 // Rows of x[rows, columns]: exp(x - max) / sum. log_softmax: (x - max) - log(sum).
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
 void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);
+// log(sum(exp(x - max))) + max of each row; infinite where max is.
+void logsumexp_f32(const float* x, int64_t rows, int64_t columns, float* out);
 
 // Rows of x[rows, columns]: mean = sum / n; var = sum((x - mean)^2) / n; out = (x - mean) * (1 / sqrt(var + eps)) *
 // gamma + beta. gamma and beta are [columns] or null. mean and rstd, if not null, are [rows] and receive the

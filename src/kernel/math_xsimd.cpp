@@ -99,21 +99,6 @@ class RowSum {
   V strands_[4] = {V(0.0f), V(0.0f), V(0.0f), V(0.0f)};
 };
 
-// NaN is passed over; it comes back through the sum.
-float largest(const float* x, int64_t n) {
-  V most(-std::numeric_limits<float>::infinity());
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const V v = V::load_unaligned(x + i);
-    most = xsimd::select(v > most, v, most);
-  }
-  float lane[kLanes];
-  most.store_unaligned(lane);
-  for (int64_t j = 1; j < kLanes; ++j) lane[0] = lane[j] > lane[0] ? lane[j] : lane[0];
-  for (; i < n; ++i) lane[0] = x[i] > lane[0] ? x[i] : lane[0];
-  return lane[0];
-}
-
 // Calls body(first element of the row) for rows, in threads if they are worth it.
 template <class Body> void for_rows(int64_t rows, int64_t columns, Body&& body) {
   parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
@@ -197,17 +182,6 @@ float sum_f32(const float* x, int64_t n) {
   RowSum sum;
   sum.add(x, n, [](V v) { return v; });
   return sum.total();
-}
-
-void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  for_rows(rows, columns, [&](int64_t row) {
-    const float* from = x + row * columns;
-    const V max(largest(from, columns));
-    RowSum sum;
-    sum.add(from, columns, [&](V v) { return xsimd::exp(v - max); });
-    const V log = xsimd::log(V(sum.total()));
-    map_range(from, columns, out + row * columns, [&](V v) { return (v - max) - log; });
-  });
 }
 
 void layer_norm_f32(const float* x, int64_t rows, int64_t columns, const float* gamma, const float* beta, float eps,

@@ -262,5 +262,30 @@ TEST(Math, RowsInPlaceAndWithNaN) {
   for (size_t i = 0; i < 63; ++i) EXPECT_EQ(std::isnan(x[i]), i / 21 == 1) << i;
 }
 
+TEST(Math, LogSumExpIsThatOfAPlainLoop) {
+  Random random(9);
+  for (const int64_t columns : {1, 3, 16, 21, 100}) {
+    const std::vector<float> x = random.floats(3 * columns, -20, 20);
+    std::vector<float> found(3);
+    logsumexp_f32(x.data(), 3, columns, found.data());
+    for (int64_t r = 0; r < 3; ++r) {
+      double sum = 0;
+      for (int64_t c = 0; c < columns; ++c) sum += std::exp(at(x, r * columns + c));
+      EXPECT_NEAR(at(found, r), std::log(sum), 4e-6 * (1 + std::fabs(std::log(sum)))) << columns;
+    }
+  }
+  const auto of = [](std::vector<float> x) {
+    float out = 0;
+    logsumexp_f32(x.data(), 1, static_cast<int64_t>(x.size()), &out);
+    return out;
+  };
+  EXPECT_EQ(of({1, INFINITY, 2}), INFINITY);
+  EXPECT_EQ(of({-INFINITY, -INFINITY}), -INFINITY);
+  EXPECT_NEAR(of({-INFINITY, 2}), 2, 1e-6);
+  EXPECT_NEAR(of({1000, 1000}), 1000 + std::log(2.0), 1e-4);
+  EXPECT_TRUE(std::isnan(of({1, NAN, 2})));
+  EXPECT_TRUE(std::isnan(of({INFINITY, NAN})));
+}
+
 }  // namespace
 }  // namespace qdq::kernel::math_test
