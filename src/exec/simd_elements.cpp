@@ -92,6 +92,15 @@ void clamp_max(const Call<Tensor>& call, const float* x, int64_t n, float* out) 
   kernel::clamp_f32(x, n, -std::numeric_limits<float>::infinity(), static_cast<float>(call.number(1)), out);
 }
 
+// PyTorch's numbers.
+void selu(const Call<Tensor>&, const float* x, int64_t n, float* out) {
+  kernel::elu_f32(x, n, 1.6732632423543772848170429916717f, 1.0507009873554804934193349852946f, 1, out);
+}
+void celu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  const double alpha = call.number(1);
+  kernel::elu_f32(x, n, static_cast<float>(alpha), 1, static_cast<float>(1 / alpha), out);
+}
+
 constexpr int64_t kStretch = 512;
 
 // A power by one number: by products and roots where these do.
@@ -379,6 +388,36 @@ class CompareOp : public CompiledOp {
  private:
   CompareRow compare_;
 };
+// Logic of two bool tensors, or of one and true.
+template <class Logic> class LogicOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor *left = call[0].get_if<Tensor>(), *right = call.size() > 1 ? call[1].get_if<Tensor>() : nullptr;
+    if (left == nullptr || left->dtype() != DType::kBool || (call.size() > 1 && right == nullptr) ||
+        (right != nullptr && right->dtype() != DType::kBool))
+      return run_reference(call, "an operand is not bool");
+    const Tensor other = right != nullptr ? *right : Tensor::scalar(true);
+    const Shape sizes = broadcast_shapes(left->sizes(), other.sizes());
+    const Tensor a = left->expand(sizes), b = other.expand(sizes), out = uninitialized(sizes, DType::kBool);
+    const std::array strides{a.strides().data(), b.strides().data()};
+    bool* to = out.data<bool>();
+    for (RowWalk row(sizes, strides); row.next(); to += row.extent())
+      combine(a.data<bool>() + row.offset(0), row.step(0), b.data<bool>() + row.offset(1), row.step(1), row.extent(),
+              to);
+    return out;
+  }
+
+ private:
+  static void combine(const bool* x, int64_t x_step, const bool* y, int64_t y_step, int64_t n, bool* __restrict out) {
+    if (x_step == 1 && y_step == 1)
+      for (int64_t i = 0; i < n; ++i) out[i] = Logic{}(x[i], y[i]) != 0;
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = Logic{}(x[i * x_step], y[i * y_step]) != 0;
+  }
+};
+template <class Logic> std::unique_ptr<CompiledOp> make_logic(const Node&, bool) {
+  return std::make_unique<LogicOp<Logic>>();
+}
 template <class Compare> std::unique_ptr<CompiledOp> make_compare(const Node&, bool) {
   return std::make_unique<CompareOp>(compare_row<Compare>);
 }
@@ -422,6 +461,8 @@ constexpr SimdOp kElementwise[] = {
     {"aten.floor.default", make_unary<plain<kernel::floor_f32>>, elementwise_obstacle},
     {"aten.ceil.default", make_unary<plain<kernel::ceil_f32>>, elementwise_obstacle},
     {"aten.elu.default", make_unary<elu>, elementwise_obstacle},
+    {"aten.selu.default", make_unary<selu>, elementwise_obstacle},
+    {"aten.celu.default", make_unary<celu>, elementwise_obstacle},
     {"aten.mish.default", make_unary<plain<kernel::mish_f32>>, elementwise_obstacle},
     {"aten.softplus.default", make_unary<softplus>, elementwise_obstacle},
     {"aten.clamp.default", make_unary<clamp>, elementwise_obstacle},
@@ -445,6 +486,10 @@ constexpr SimdOp kElementwise[] = {
 };
 
 constexpr SimdOp kComparisons[] = {
+    {"aten.logical_and.default", make_logic<std::bit_and<int>>, logic_obstacle},
+    {"aten.logical_or.default", make_logic<std::bit_or<int>>, logic_obstacle},
+    {"aten.logical_xor.default", make_logic<std::bit_xor<int>>, logic_obstacle},
+    {"aten.logical_not.default", make_logic<std::bit_xor<int>>, logic_obstacle},
     {"aten.eq.Scalar", make_compare<std::equal_to<float>>, elementwise_obstacle},
     {"aten.eq.Tensor", make_compare<std::equal_to<float>>, elementwise_obstacle},
     {"aten.ne.Scalar", make_compare<std::not_equal_to<float>>, elementwise_obstacle},

@@ -30,12 +30,15 @@ std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> argum
 
 std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node, {0}); }
 
-std::string matmul_obstacle(const Node& node) {
+std::string logic_obstacle(const Node& node) {
   for (const size_t i : {size_t{0}, size_t{1}})
-    if (const TensorMeta* meta = meta_of(node, i); meta != nullptr && meta->sizes.size() < 2)
-      return "an operand is a vector";
-  return dtype_obstacle(node, {0, 1});
+    if (const TensorMeta* meta = i < node.args().size() ? meta_of(node, i) : nullptr;
+        meta != nullptr && meta->dtype != DType::kBool)
+      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not bool");
+  return {};
 }
+
+std::string matmul_obstacle(const Node& node) { return dtype_obstacle(node, {0, 1}); }
 
 std::string linear_obstacle(const Node& node) {
   const TensorMeta* weight = meta_of(node, 1);

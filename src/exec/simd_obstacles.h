@@ -11,6 +11,7 @@ namespace qdq {
 // or if only the values tell: of a size that the graph does not know, of a tensor whose elements do not lie dense.
 // Of operators that read one tensor: activations, pools, quantization.
 std::string elementwise_obstacle(const Node& node);
+std::string logic_obstacle(const Node& node);
 std::string matmul_obstacle(const Node& node);
 std::string linear_obstacle(const Node& node);
 std::string addmm_obstacle(const Node& node);

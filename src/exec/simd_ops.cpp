@@ -97,14 +97,16 @@ class SimdLinear : public CompiledOp {
   PackedWeight<kernel::PackedRows> packed_;
 };
 
-// aten.matmul and aten.bmm of two f32 tensors with at least two dimensions each.
+// aten.matmul and aten.bmm of two f32 tensors. A vector is a matrix of one row on the left and of one column on the
+// right.
 class SimdMatmul : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
-    const Tensor& a = call.tensor(0);
-    const Tensor& b = call.tensor(1);
-    if (!is_f32(a) || !is_f32(b) || a.dim() < 2 || b.dim() < 2 || a.size(-1) != b.size(-2))
-      return run_reference(call, "an operand is a vector, not float32, or does not fit the other");
+    const Tensor &left = call.tensor(0), &right = call.tensor(1);
+    if (!is_f32(left) || !is_f32(right) || left.dim() < 1 || right.dim() < 1)
+      return run_reference(call, "an operand is a single number or not float32");
+    const Tensor a = left.dim() == 1 ? left.unsqueeze(0) : left, b = right.dim() == 1 ? right.unsqueeze(1) : right;
+    if (a.size(-1) != b.size(-2)) return run_reference(call, "its operands do not fit each other");
     const Shape batch =
         broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
     const int64_t rows = a.size(-2), columns = b.size(-1), depth = a.size(-1), count = numel_of(batch);
@@ -116,7 +118,8 @@ class SimdMatmul : public CompiledOp {
     };
     const Tensor x = flat(a), y = flat(b);
     Shape sizes = batch;
-    sizes.insert(sizes.end(), {rows, columns});
+    if (left.dim() > 1) sizes.push_back(rows);
+    if (right.dim() > 1) sizes.push_back(columns);
     const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::matmul_f32(count, rows, columns, depth, {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
                        {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
@@ -326,6 +329,7 @@ constexpr SimdOp kTaken[] = {
     {"aten.avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAverage, true>, elementwise_obstacle},
     {"aten.max_pool3d.default", make_simd_max_pool3d, elementwise_obstacle},
     {"aten.avg_pool3d.default", make_simd_avg_pool3d, elementwise_obstacle},
+    {"aten.adaptive_avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage, true>, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten.conv1d.default", make_simd_convolution, convolution_obstacle, 1},

@@ -57,7 +57,7 @@ TEST(Interpreter, RefusesBeforeARunWhatTheGraphTells) {
   };
   const std::vector<Case> cases = {
       {"softmax.int", {{2, 3, 4}}, {1, DType::kF32}, "it converts its input"},
-      {"matmul.default", {{2, 3}, {3}}, {}, "an operand is a vector"},
+      {"linear.default", {{2, 3}, {3}}, {}, "its weight is not a matrix"},
   };
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   for (const Case& one : cases) {

@@ -80,6 +80,9 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.lt.Scalar", {0.3}, 0},
       {"aten.le.Scalar", {-2.0}, 0},
       {"aten.elu.default", {0.7}, 1e-6},
+      {"aten.selu.default", {}, 1e-6},
+      {"aten.celu.default", {1.7}, 1e-6},
+      {"aten.adaptive_avg_pool1d.default", {Argument(List{4})}, 1e-6},
       {"aten.softplus.default", {}, 1e-6},
       {"aten.mish.default", {}, 1e-6},
       {"aten.clamp.default", {-0.5, Argument()}, 0},
@@ -97,12 +100,12 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.sum.dim_IntList", {Argument(List{1, 3})}, 1e-6},
       {"aten.sum.dim_IntList", {Argument(List{0, 1})}, 1e-6},
       {"aten.amax.default", {Argument(List{1}), true}, 0},
-      {"aten.amin.default", {Argument(List{2, 3})}, 0},
-      {"aten.upsample_nearest2d.vec", {Argument(List{9, 11}), Argument()}, 0},
-      {"aten.upsample_bilinear2d.vec", {Argument(List{13, 3}), false, Argument()}, 1e-6},
       {"aten.logsumexp.default", {Argument(List{1, 3}), true}, 1e-6},
       {"aten.logsumexp.default", {Argument(List{1})}, 1e-6},
       {"aten.logsumexp.default", {Argument(List{2, 3})}, 1e-6},
+      {"aten.amin.default", {Argument(List{2, 3})}, 0},
+      {"aten.upsample_nearest2d.vec", {Argument(List{9, 11}), Argument()}, 0},
+      {"aten.upsample_bilinear2d.vec", {Argument(List{13, 3}), false, Argument()}, 1e-6},
       {"aten.upsample_bicubic2d.vec", {Argument(), true, Argument(List{2.0, 3.0})}, 1e-6},
       {"aten.pad.default", {Argument(List{1, 2, 3, -1, 1, 0}), "constant", 0.5}, 0},
       {"aten.reflection_pad2d.default", {Argument(List{4, 3, 2, 6})}, 0},
@@ -460,6 +463,58 @@ TEST(SimdBackend, TakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) {
     ASSERT_EQ(found.sizes(), expected.sizes()) << i;
     for (int64_t j = 0; j < found.numel(); ++j)
       EXPECT_NEAR(found.data<float>()[j], expected.data<float>()[j], 2e-5) << i;
+  }
+}
+
+TEST(SimdBackend, LogicIsThatOfTheReference) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const std::vector<std::pair<Shape, Shape>> shapes = {{{3, 37}, {3, 37}}, {{3, 37}, {37}}, {{3, 1}, {1, 37}}};
+  for (const char* op : {"logical_and", "logical_or", "logical_xor", "logical_not"})
+    for (const auto& [left, right] : shapes) {
+      SCOPED_TRACE(op);
+      Program program;
+      std::vector<Argument> args;
+      std::vector<Tensor> inputs;
+      for (const Shape& sizes : {left, right}) {
+        if (!inputs.empty() && std::string_view(op) == "logical_not") break;
+        Node* node = placeholder(program, concat("x", inputs.size()), SymShape(sizes.begin(), sizes.end()));
+        node->meta.val.value = TensorMeta{DType::kBool, SymShape(sizes.begin(), sizes.end()), {}, false};
+        args.emplace_back(node);
+        const Tensor values = Tensor::empty(sizes, DType::kBool);
+        for (int64_t i = 0; i < values.numel(); ++i)
+          values.data<bool>()[i] = (i * i + static_cast<int64_t>(inputs.size())) % 3 == 0;
+        inputs.push_back(values);
+      }
+      Node* node = program.graph->call(concat("torch.ops.aten.", op, ".default"), args);
+      program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+      infer_shapes(program);
+      const Tensor expected = Interpreter(program, {}).run(inputs).at(0);
+      Interpreter fast(program, {simd.get()});
+      EXPECT_TRUE(bitwise_equal(fast.run(inputs).at(0), expected));
+      EXPECT_EQ(fast.placements().at(0).backend, "simd");
+      EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0);
+    }
+}
+
+TEST(SimdBackend, MultipliesVectorsAsTheReferenceDoes) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const std::vector<std::pair<Shape, Shape>> shapes = {
+      {{5}, {5, 4}}, {{3, 5}, {5}}, {{5}, {5}}, {{2, 3, 5}, {5}}, {{5}, {2, 5, 4}}};
+  for (const auto& [left, right] : shapes) {
+    SCOPED_TRACE(to_string(left) + to_string(right));
+    Program program;
+    Node* x = placeholder(program, "x", SymShape(left.begin(), left.end()));
+    Node* y = placeholder(program, "y", SymShape(right.begin(), right.end()));
+    Node* node = program.graph->call("torch.ops.aten.matmul.default", {x, y});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+    infer_shapes(program);
+    const Tensor a = counting(left, 0.0719f, -2.f), b = counting(right, 0.113f, -2.f);
+    const Tensor expected = Interpreter(program, {}).run({{a, b}}).at(0);
+    Interpreter fast(program, {simd.get()});
+    const Tensor found = fast.run({{a, b}}).at(0);
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    for (int64_t i = 0; i < found.numel(); ++i) EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5);
   }
 }
 
