@@ -245,7 +245,8 @@ def make_cases():
     sums("bij,bjk,bkl->bil", f(4, 64, 64), f(4, 64, 64), f(4, 64, 64))
     for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
         operands = [f(64, 1, 128), w(1, gates * 256, 128), w(1, gates * 256, 256), f(1, gates * 512)]
-        add(op, op, operands, weights=[1, 2, 3], hidden_size=256)
+        more = {"linear_before_reset": 1} if op == "GRU" else {}  # as PyTorch's
+        add(op, op, operands, weights=[1, 2, 3], hidden_size=256, **more)
     add("STFT", "STFT", [f(1, 16000, 1), numpy.int64(160), f(400), numpy.int64(400)], weights=[1, 2, 3])
     add("DFT", "DFT", [f(16, 1024, 1)], axis=1, opset=17)
     boxes = positive(1, 400, 4) * 100
