@@ -67,7 +67,8 @@ float fold_row(FoldLoop loop, const float* x, int64_t n, float* scratch) {
   return from[0];
 }
 
-// mean, sum, amax, amin and logsumexp over axes. Sums of rows have the order of kernel/math.h, of columns that of add_rows.
+// mean, sum, amax, amin and logsumexp over axes. Sums of rows have the order of kernel/math.h, of columns that of
+// add_rows.
 class ReduceOp : public CompiledOp {
  public:
   enum class Kind { kMean, kSum, kMax, kMin, kLogSumExp };

@@ -1,5 +1,5 @@
-"""Latency of single operators in qdq and ONNX Runtime, float: milliseconds of CPU time of one thread, worst ratio first,
-and the share of the time that qdq spends in plain loops.
+"""Latency of single operators in qdq and ONNX Runtime, float: milliseconds of CPU time of one thread, worst ratio
+first, and the share of the time that qdq spends in plain loops.
 
   python3 tests/bench/onnx_operators.py --onnxruntime COMMAND [--qdq COMMAND] [--only WORD ...] [--json OUT.json]
 
@@ -66,6 +66,7 @@ def make_cases():
     random = numpy.random.default_rng(1)
     f = lambda *shape: random.standard_normal(shape).astype(numpy.float32)
     positive = lambda *shape: numpy.abs(f(*shape)) + numpy.float32(0.1)
+    words = str.split
     unit = lambda *shape: random.uniform(-0.9, 0.9, shape).astype(numpy.float32)
     index = lambda high, *shape: random.integers(0, high, shape)
     longs = lambda *values: numpy.array(values, numpy.int64)
@@ -80,13 +81,13 @@ def make_cases():
     unary += " LeakyRelu Elu Selu Celu ThresholdedRelu Sinh Cosh Atan Asinh Mish IsNaN IsInf Identity Reciprocal"
     for op in unary.split():
         add(op, op, [image])
-    for op in "Acos Asin Atanh".split():
+    for op in words("Acos Asin Atanh"):
         add(op, op, [unit(1, 64, 56, 56)])
-    for op in "Log Sqrt Acosh".split():
+    for op in words("Log Sqrt Acosh"):
         add(op, op, [positive(1, 64, 56, 56) + numpy.float32(1)])
     add("Gelu", "Gelu", [image], opset=20)
     add("Not", "Not", [image > 0])
-    for op in "Add Sub Mul Div Pow Max Min Equal Less Greater GreaterOrEqual Mod".split():
+    for op in words("Add Sub Mul Div Pow Max Min Equal Less Greater GreaterOrEqual Mod"):
         more = {"fmod": 1} if op == "Mod" else {}
         add(f"{op} equal", op, [positive(1, 64, 56, 56), positive(1, 64, 56, 56)], **more)
         add(f"{op} channel", op, [positive(1, 64, 56, 56), positive(1, 64, 1, 1)], **more)
@@ -94,7 +95,7 @@ def make_cases():
             add(f"{op} row", op, [positive(1, 64, 56, 56), positive(56)])
             add(f"{op} int64", op, [index(9, 64, 3136), index(9, 64, 3136)])
     add("PRelu channel", "PRelu", [image, positive(64, 1, 1)], weights=[1])
-    for op in "And Or Xor".split():
+    for op in words("And Or Xor"):
         add(op, op, [image > 0, f(1, 64, 56, 56) > 0])
     add("Where mask", "Where", [f(8, 12, 197, 197) > 0, f(8, 12, 197, 197), numpy.float32(-1e9)], weights=[2])
     add("Clip", "Clip", [image, numpy.float32(-1), numpy.float32(1)], weights=[1, 2])
@@ -106,7 +107,7 @@ def make_cases():
     add("Cast int64 to float", "Cast", [index(9, 64, 3136)], to=TensorProto.FLOAT)
     add("Cast uint8 to float", "Cast", [index(9, 64, 3136).astype(numpy.uint8)], to=TensorProto.FLOAT)
 
-    reductions = "Mean Sum Max Min Prod L1 L2 LogSum LogSumExp SumSquare".split()
+    reductions = words("Mean Sum Max Min Prod L1 L2 LogSum LogSumExp SumSquare")
     for op in reductions:
         x = positive(8, 197, 768) if op == "LogSum" else tokens
         add(f"Reduce{op} last", f"Reduce{op}", [x, longs(2)], weights=[1])
@@ -259,25 +260,34 @@ def make_cases():
     ]
     cases.append(Case("NonMaxSuppression", "NonMaxSuppression", nms, [2, 3, 4]))
 
-    narrow = {
-        *"Relu|Sigmoid|Tanh|Exp|Erf|Add equal|Mul channel|Div equal|Softmax last|ReduceMean last|MaxPool 2d".split("|"),
-        *"AveragePool 2d|GlobalAveragePool 2d|Conv 2d 1x1|Conv 2d 3x3|Conv 2d depthwise|MatMul weight".split("|"),
-        *"MatMul batched|Gemm|LayerNormalization|BatchNormalization|Transpose heads|Concat channels".split("|"),
-        *"Resize linear up|Gather rows|ConvTranspose 2d 2x2|Where mask|Clip|Sqrt|Pow equal|Pad constant".split("|"),
-    }
-    for case in [case for case in cases if case.name in narrow]:
-        is_scale = lambda x: case.op == "Resize" and x is case.inputs[2]
-        inputs = [half(x) if x is not None and x.dtype == numpy.float32 and not is_scale(x) else x for x in case.inputs]
-        cases.append(
-            Case(f"{case.name} half", case.op, inputs, case.weights, case.outputs, case.opset, **case.attributes)
-        )
-    return cases
+    return cases + [half_of(case) for case in cases if case.name in HALVES]
+
+
+HALVES = """
+Relu|Sigmoid|Tanh|Exp|Erf|Add equal|Mul channel|Div equal|Softmax last|ReduceMean last|MaxPool 2d|AveragePool 2d
+GlobalAveragePool 2d|Conv 2d 1x1|Conv 2d 3x3|Conv 2d depthwise|MatMul weight|MatMul batched|Gemm|LayerNormalization
+BatchNormalization|Transpose heads|Concat channels|Resize linear up|Gather rows|ConvTranspose 2d 2x2|Where mask|Clip
+Sqrt|Pow equal|Pad constant
+"""
+HALVES = [name for line in HALVES.split("\n") for name in line.split("|")]
+
+
+def half_of(case):
+    """The case in float16; the factors of a Resize stay float32."""
+    import numpy
+
+    inputs = list(case.inputs)
+    for i, x in enumerate(inputs):
+        if x is not None and x.dtype == numpy.float32 and not (case.op == "Resize" and i == 2):
+            inputs[i] = x.astype(numpy.float16)
+    name = f"{case.name} half"
+    return Case(name, case.op, inputs, case.weights, case.outputs, case.opset, **case.attributes)
 
 
 def in_onnxruntime(words):
     """Makes the models of all cases, and prints for each what ONNX Runtime took or its problem."""
-    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
     import numpy
+    import onnx.reference  # noqa: F401, before onnxruntime: some distributions share one schema registry
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -357,9 +367,8 @@ def main():
     print("| operator | qdq | ONNX Runtime | ratio | plain loops |\n|---|---|---|---|---|")
     for result in sorted(results, key=ratio, reverse=True):
         other = "–" if result["onnxruntime"] is None else f"{result['onnxruntime']:.3g}"
-        print(
-            f"| {result['name']} | {result['qdq']:.3g} | {other} | {ratio(result):.2f} | {100 * result['plain']:.0f} % |"
-        )
+        figures = f"{result['qdq']:.3g} | {other} | {ratio(result):.2f} | {100 * result['plain']:.0f} %"
+        print(f"| {result['name']} | {figures} |")
     print()
     for failure in failures:
         print(f"FAIL {failure}")

@@ -328,7 +328,13 @@ class OneDnnOps : public OpBackend {
       if (!constant) return "the weight is not a constant";
       return std::make_unique<OneDnnLinear>();
     }
-    if (node.is(op::kMatmul) || node.is(op::kBmm)) return std::make_unique<OneDnnMatmul>();
+    if (node.is(op::kMatmul) || node.is(op::kBmm)) {
+      for (const Node* operand : {static_cast<const Node*>(node.arg(0).node()), weight})
+        if (const TensorMeta* one = operand != nullptr ? operand->meta.val.tensor() : nullptr;
+            one != nullptr && one->sizes.size() < 2)
+          return "an operand is a vector";
+      return std::make_unique<OneDnnMatmul>();
+    }
     return "the operator is not one of conv2d, convolution, linear, matmul, bmm";
   }
 };
