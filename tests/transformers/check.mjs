@@ -3,18 +3,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { env, pipeline } from "@huggingface/transformers";
+import { judge, logitsOf } from "./sentences.mjs";
 
-// The first half is good.
-const sentences = [
-  "the film was great and the people very kind",
-  "a warm and lovely day",
-  "this book is good",
-  "a sad story of a fine, bright and happy people",
-  "the room was cold and dark",
-  "rude people with awful food",
-  "this film is bad",
-  "a great day and a poor, ugly, cold room",
-];
 // On x86 without VNNI the sums of ONNX Runtime saturate where weights are signed (docs/profiles.md), by 1.06 here.
 const saturates = process.arch === "x64" && !/avx(512)?_vnni/.test(readFileSync("/proc/cpuinfo", "utf8"));
 const signed = saturates ? 1.5 : 0.1;
@@ -30,19 +20,9 @@ env.localModelPath = folder;
 const failures = [];
 let exact;
 for (const [dtype, bound] of Object.entries(most)) {
-  const classify = await pipeline("text-classification", name, { dtype, device: "cpu" });
-  const logits = (await classify(sentences)).map(({ label, score }) => {
-    const logit = Math.log(score / (1 - score));
-    return label === "GOOD" ? logit : -logit;
-  });
-  await classify.dispose();
+  const logits = await logitsOf(pipeline, name, { dtype, device: "cpu" });
   exact ??= logits;
-  const off = Math.max(...logits.map((logit, i) => Math.abs(logit - exact[i])));
-  const right = logits.filter((logit, i) => logit > 0 === i < sentences.length / 2).length;
-  console.log(`${dtype.padEnd(6)} ${right} of ${sentences.length} right, logits at most ${off.toFixed(4)} off`);
-  if (right !== sentences.length) failures.push(`${dtype} classifies otherwise`);
-  if (off > bound) failures.push(`${dtype} is ${off} off, wanted at most ${bound}`);
-  if (dtype !== "fp32" && off === 0) failures.push(`${dtype} is the float model`);
+  failures.push(...judge(dtype, logits, exact, bound));
   const file = join(folder, name, "onnx", `model${endings[dtype] ?? `_${dtype}`}.onnx`);
   const text = readFileSync(file, "latin1");
   for (const [mark, dtypes] of Object.entries(marks))
