@@ -182,6 +182,8 @@ export interface PatternRecipe extends RecipeFields {
   name?: string;
   /** The rows, each tried on the whole graph before the next. */
   patterns: readonly PatternRow[];
+  /** What is done with the graph first: "split_silu" makes a sigmoid and a product of SiLU where the settings reach. */
+  transform?: "split_silu";
   /** The config of all that nothing else names. */
   global?: Symmetric;
   /** The configs of modules by their paths. */

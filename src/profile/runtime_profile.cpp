@@ -16,7 +16,7 @@ namespace {
 using format::Json;
 
 constexpr std::string_view kConvolution = "convolution";  // the name of their rules
-constexpr std::string_view kCat = "aten.cat";
+constexpr std::string_view kCat = "aten.cat", kSigmoid = "aten.sigmoid";
 constexpr std::string_view kConvolutions = "aten.conv1d aten.conv2d";
 constexpr std::string_view kAveragePools = "aten.avg_pool1d aten.avg_pool2d aten.adaptive_avg_pool2d";
 constexpr std::string_view kMaxPools = "aten.max_pool1d aten.max_pool2d";
@@ -45,7 +45,7 @@ constexpr RuntimeRule kOnnxRuntime[] = {
     {"product", "aten.matmul aten.bmm aten.mm", IntegerForm::kProduct, "QLinearMatMul or MatMulIntegerToFloat"},
     {"addition", "aten.add.Tensor", IntegerForm::kElements, "QLinearAdd"},
     {"multiplication", "aten.mul.Tensor", IntegerForm::kElements, "QLinearMul"},
-    {"sigmoid", "aten.sigmoid", IntegerForm::kElements, "QLinearSigmoid", kUnit},
+    {"sigmoid", kSigmoid, IntegerForm::kElements, "QLinearSigmoid", kUnit},
     {.name = "softmax",
      .operators = "aten.softmax",
      .form = IntegerForm::kElements,
@@ -74,7 +74,7 @@ constexpr RuntimeRule kWebnn[] = {{kConvolution, kConvolutions, IntegerForm::kLa
                                   {"addition", "aten.add.Tensor", IntegerForm::kElements, "add"},
                                   {"subtraction", "aten.sub.Tensor", IntegerForm::kElements, "sub"},
                                   {"multiplication", "aten.mul.Tensor", IntegerForm::kElements, "mul"},
-                                  {"sigmoid", "aten.sigmoid", IntegerForm::kElements, "sigmoid", kUnit},
+                                  {"sigmoid", kSigmoid, IntegerForm::kElements, "sigmoid", kUnit},
                                   {"tanh", "aten.tanh", IntegerForm::kElements, "tanh", kBothSides},
                                   {"leaky relu", "aten.leaky_relu", IntegerForm::kElements, "leakyRelu"},
                                   {"average pool", kAveragePools, IntegerForm::kSameTerms, "averagePool2d"},
@@ -111,7 +111,7 @@ constexpr RuntimeRule kQnn[] = {
     {"multiplication", "aten.mul.Tensor", IntegerForm::kElements, "ElementWiseMultiply"},
     {"division", "aten.div.Tensor", IntegerForm::kElements, "ElementWiseDivide"},
     {"relu", "aten.relu aten.hardtanh aten.relu6 aten.clamp aten.clamp_min", IntegerForm::kElements, "ReluMinMax"},
-    {"sigmoid", "aten.sigmoid", IntegerForm::kElements, "Sigmoid", kUnit},
+    {"sigmoid", kSigmoid, IntegerForm::kElements, "Sigmoid", kUnit},
     {"softmax", "aten.softmax", IntegerForm::kElements, "Softmax", kUnit},
     {"tanh", "aten.tanh", IntegerForm::kElements, "Tanh", kBothSides},
     {"gelu", "aten.gelu", IntegerForm::kElements, "Gelu"},
@@ -413,6 +413,15 @@ bool is_meant(const RuntimeRule& rule, Which which) {
   return !rule.is_foreign && (which == Which::kAll || (rule.name == kConvolution) == (which == Which::kConvolutions));
 }
 
+// SiLU is a sigmoid and a product to runtimes that have integers of those, and none of SiLU.
+std::string transform_of(const Wanted& wanted, Which which) {
+  const auto& rules = wanted.profile.rules;
+  const bool has_sigmoid =
+      std::any_of(rules.begin(), rules.end(), [](const RuntimeRule& rule) { return rule.operators == kSigmoid; });
+  return has_sigmoid && !wanted.settings.is_dynamic && which != Which::kConvolutions ? R"(, "transform": "split_silu")"
+                                                                                     : "";
+}
+
 // The rules as a quantizer's recipe.
 std::string patterns_of(const Wanted& wanted, bool is_per_channel, Which which) {
   const RuntimeProfile& profile = wanted.profile;
@@ -430,8 +439,8 @@ std::string patterns_of(const Wanted& wanted, bool is_per_channel, Which which) 
         (rule.form == IntegerForm::kElements || rule.form == IntegerForm::kSameTerms))
       add_rows(wanted, rule, rows);
   const std::string activation = activation_spec(wanted);
-  return concat(R"({"quantizer": "PatternQuantizer", "name": ")", profile.name, R"(", "patterns": [)", rows,
-                R"(], "global": {"input_activation": )", activation, R"(, "weight": )",
+  return concat(R"({"quantizer": "PatternQuantizer", "name": ")", profile.name, R"(", "patterns": [)", rows, "]",
+                transform_of(wanted, which), R"(, "global": {"input_activation": )", activation, R"(, "weight": )",
                 weight_spec(wanted, is_per_channel), is_dynamic ? "" : R"(, "output_activation": )",
                 is_dynamic ? "" : activation, "}}");
 }

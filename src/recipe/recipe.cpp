@@ -454,6 +454,7 @@ std::unique_ptr<Quantizer> pattern_quantizer_of(const Fields& fields, Compat com
       {{"global", [&q](const std::string&, auto config) { q.set_global(std::move(config)); }},
        {"module_name", [&q](const std::string& key, auto config) { q.set_module_name(key, std::move(config)); }}});
   q.set_filter_function(filter_of(fields, extensions));
+  q.set_split_silu(fields.optional<std::string>("transform", "") == "split_silu");
   return quantizer;
 }
 

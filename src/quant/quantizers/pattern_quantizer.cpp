@@ -4,8 +4,28 @@
 #include <algorithm>
 
 #include "op/facts.h"
+#include "op/targets.h"
 
 namespace qdq {
+
+namespace {
+
+// x * sigmoid(x) in the place of silu(x).
+void split_silu(Node* silu, Node* input) {
+  Graph& graph = silu->graph();
+  Node *sigmoid = nullptr, *product = nullptr;
+  {
+    const auto point = graph.insert_before(silu);
+    sigmoid = graph.call(op::aten("sigmoid.default"), {input}, {}, "sigmoid");
+    product = graph.call(std::string(op::kMul), {input, sigmoid}, {}, "mul");
+  }
+  sigmoid->meta = silu->meta;
+  product->meta = silu->meta;
+  silu->replace_all_uses_with(product);
+  graph.erase(silu);
+}
+
+}  // namespace
 
 PatternQuantizer::PatternQuantizer(std::string name, std::vector<PatternRow> rows)
     : texts_(std::make_shared<std::deque<std::string>>()), rows_(std::move(rows)) {
@@ -41,6 +61,27 @@ PatternQuantizer& PatternQuantizer::set_module_name(const std::string& module_na
 PatternQuantizer& PatternQuantizer::set_filter_function(NodeFilter filter) {
   filter_ = std::move(filter);
   return *this;
+}
+
+PatternQuantizer& PatternQuantizer::set_split_silu(bool split_silu) {
+  split_silu_ = split_silu;
+  return *this;
+}
+
+bool PatternQuantizer::reaches(const Node& node) const {
+  const ConfigSetting* setting = setting_of(node);
+  return setting->second && (!filter_ || filter_(node));
+}
+
+void PatternQuantizer::transform_for_annotation(Program& program) {
+  if (!split_silu_) return;
+  for (Node* node : program.graph->nodes()) {
+    if (!is_one_of(*node, "aten.silu") || !reaches(*node)) continue;
+    // Others that read the input of an in-place form read what it has written there.
+    Node* input = input_of(*node);
+    if (base_name(node->target()).ends_with('_') && input->users().size() > 1) continue;
+    split_silu(node, input);
+  }
 }
 
 const ConfigSetting* PatternQuantizer::setting_of(const Node& node) const {

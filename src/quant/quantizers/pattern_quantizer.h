@@ -23,13 +23,18 @@ class PatternQuantizer : public Quantizer {
   PatternQuantizer& set_module_name(const std::string& module_name, std::optional<QuantizationConfig> config);
   // Nothing that the function refuses is annotated; a pattern is taken if all its operators pass.
   PatternQuantizer& set_filter_function(NodeFilter filter);
+  // Whether SiLU becomes a sigmoid and a product, before the rows are tried: for runtimes that have integers of both
+  // and none of SiLU.
+  PatternQuantizer& set_split_silu(bool split_silu);
 
   std::string_view name() const override { return *name_; }
   QuantizationCapabilities quantization_capabilities() const override { return capabilities_of(*name_, rows_); }
   std::vector<std::string> warnings() const override { return unmatched_; }
+  void transform_for_annotation(Program& program) override;
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
+  bool reaches(const Node& node) const;
   const ConfigSetting* setting_of(const Node& node) const;
   std::string why_not_taken(const Node& node) const;
 
@@ -37,6 +42,7 @@ class PatternQuantizer : public Quantizer {
   const std::string* name_;
   std::vector<PatternRow> rows_;
   NodeFilter filter_;
+  bool split_silu_ = false;
   ConfigSetting global_;
   std::vector<ConfigSetting> module_names_;
   std::vector<std::string> unmatched_;  // warnings of the program annotated last

@@ -153,6 +153,44 @@ TEST_F(Profiles, QuantizeAllThatTheirRuntimesRunInIntegers) {
   }
 }
 
+// A convolution, SiLU as exporters write it, another convolution.
+std::vector<std::byte> with_silu() {
+  format::OnnxFile out = format::read_onnx_file(network());
+  out.nodes = {onnx_node("Conv", {"x", "w0", "b0"}, "conv0"),     onnx_node("Sigmoid", {"conv0"}, "sigmoid"),
+               onnx_node("Mul", {"conv0", "sigmoid"}, "silu"),    onnx_node("Conv", {"silu", "w1", "b1"}, "conv1"),
+               onnx_node("GlobalAveragePool", {"conv1"}, "pool"), onnx_node("Flatten", {"pool"}, "flat"),
+               onnx_node("Gemm", {"flat", "fc", "fcb"}, "y")};
+  return format::write_onnx_file(out);
+}
+
+TEST_F(Profiles, QuantizeSiluAsASigmoidAndAProductWhereTheRuntimeHasBoth) {
+  host.contents["m.onnx"] = with_silu();
+  for (const RuntimeProfile& profile : runtime_profiles()) {
+    if (profile.is_dynamic || profile.ending != ".onnx") continue;
+    SCOPED_TRACE(profile.name);
+    const std::string file = quantized(std::string(profile.name));
+    ASSERT_EQ(run({"inspect", file, "--for", std::string(profile.name), "--json"}), 0) << host.err;
+    const format::Json report = format::parse_json(host.out, "inspect");
+    std::map<std::string, std::string> runs;
+    for (const format::Json& entry : report["operators"])
+      runs[entry["op"].get<std::string>()] = entry["runs"].get<std::string>();
+    const bool has_sigmoid = profile.name != "openvino";
+    EXPECT_EQ(runs.count("aten.sigmoid.default"), has_sigmoid ? 1u : 0u) << report;
+    if (!has_sigmoid) continue;
+    EXPECT_EQ(runs["aten.sigmoid.default"], "integers") << report;
+    EXPECT_EQ(runs["aten.mul.Tensor"], "integers") << report;
+    // The sigmoid is quantized once, and so are the convolution's results, which it and the product read.
+    const format::OnnxFile saved = format::read_onnx_file(host.contents[file]);
+    std::map<std::string, int64_t> readers;
+    for (const format::OnnxNode& node : saved.nodes)
+      if (node.op_type == "QuantizeLinear") ++readers[node.inputs[0]];
+    for (const format::OnnxNode& node : saved.nodes)
+      if (node.op_type == "Sigmoid" || node.op_type == "Conv") {
+        EXPECT_EQ(readers[node.outputs[0]], 1) << node.op_type;
+      }
+  }
+}
+
 // The integers' data types of all QuantizeLinear nodes, and the scales of those behind an operator.
 struct Quantizers {
   std::vector<DType> dtypes;

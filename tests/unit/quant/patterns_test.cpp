@@ -71,6 +71,43 @@ TEST(PatternQuantizer, SettingsAndModes) {
             "AcceleratorQuantizer quantizes it only as part of the patterns that it knows: conv_add_relu");
 }
 
+// conv2d (a) -> silu -> conv2d (b) -> silu_; tanh and then silu_ of its values, which exp reads, too
+Program with_silu() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {1, 3, 4, 4});
+  Node* first = b.call("conv2d.default", {x, b.weight("a.weight", {3, 3, 1, 1})}, "a");
+  Node* silu = b.call("silu.default", {first}, "act");
+  Node* second = b.call("conv2d.default", {silu, b.weight("b.weight", {3, 3, 1, 1})}, "b");
+  Node* in_place = b.call("silu_.default", {second}, "b.act");
+  Node* tanh = b.call("tanh.default", {x});
+  return b.finish({in_place, b.call("silu_.default", {tanh}, "c"), b.call("exp.default", {tanh})});
+}
+
+std::vector<std::string> functions_of(const Prepared& prepared) {
+  std::vector<std::string> out;
+  for (const Node* node : prepared.program().graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.push_back(node->name());
+  return out;
+}
+
+TEST(PatternQuantizer, SplitsSiluWhereItIsAskedAndNothingElseReadsWhatIsOverwritten) {
+  using Names = std::vector<std::string>;
+  PatternQuantizer quantizer = accelerator_quantizer();
+  EXPECT_EQ(functions_of(prepare_pt2e(with_silu(), quantizer)),
+            (Names{"conv2d", "silu", "conv2d_1", "silu_", "tanh", "silu__1", "exp"}));
+  quantizer.set_split_silu(true);
+  const Prepared prepared = prepare_pt2e(with_silu(), quantizer);
+  EXPECT_EQ(functions_of(prepared),
+            (Names{"conv2d", "sigmoid", "mul", "conv2d_1", "sigmoid_1", "mul_1", "tanh", "silu__1", "exp"}));
+  const Node* product = prepared.program().graph->find("mul");
+  EXPECT_EQ(product->meta.module_path(), "act");
+  EXPECT_EQ(product->meta.val.tensor()->sizes.size(), 4u);
+  // What a setting leaves in float stays as it is.
+  quantizer.set_module_name("b.act", std::nullopt);
+  EXPECT_EQ(functions_of(prepare_pt2e(with_silu(), quantizer)),
+            (Names{"conv2d", "sigmoid", "mul", "conv2d_1", "silu_", "tanh", "silu__1", "exp"}));
+}
+
 TEST(PatternQuantizer, RefusesRowsThatCannotMatch) {
   const auto message = [](std::vector<PatternRow> rows) {
     try {

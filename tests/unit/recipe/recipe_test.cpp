@@ -56,6 +56,7 @@ TEST(Recipe, PatternsOfABackend) {
   says(R"([{"name": "linear", "operators": []}])", "has 0 items; wanted 1 to 4");
   says(R"([{"name": "linear", "operators": ["aten.liner"]}])", "which qdq does not have");
   EXPECT_NE(refusal(head + R"("compat": "torch-2.6", "patterns": []})").find("leave it out"), std::string::npos);
+  EXPECT_NE(refusal(head + R"("transform": "split_silus", "patterns": []})").find("split_silu"), std::string::npos);
 }
 
 // x -> sigmoid -> add of y; z = linear(x): what its rows say of inputs and outputs.
