@@ -1,6 +1,8 @@
 // Writes ONNX files.
 #include <protozero/buffer_vector.hpp>
 #include <protozero/pbf_writer.hpp>
+#include <string_view>
+#include <unordered_set>
 
 #include "base/disk_blocks.h"
 #include "format/onnx_file.h"
@@ -22,16 +24,15 @@ void write_entry(Writer out, const std::string& key, const std::string& value) {
   out.add_string(2, value);
 }
 
-void write_tensor(Writer out, const std::string& name, const Tensor& tensor, const DataFile& data) {
-  constexpr size_t kLeast = 1024, kAlignment = 64;
-  const Tensor dense = tensor.contiguous();
-  out.add_packed_int64(1, dense.sizes().begin(), dense.sizes().end());
-  out.add_int64(2, onnx_number(dense.dtype()));
+void write_head(Writer& out, const std::string& name, const Shape& sizes, int64_t number) {
+  out.add_packed_int64(1, sizes.begin(), sizes.end());
+  out.add_int64(2, number);
   if (!name.empty()) out.add_string(8, name);
-  if (dense.dtype() == DType::kString) {
-    for (const std::string_view text : texts_of(dense)) out.add_bytes(6, text.data(), text.size());
-    return;
-  }
+}
+
+// The bytes of a dense tensor.
+void write_numbers(Writer& out, const Tensor& dense, const DataFile& data) {
+  constexpr size_t kLeast = 1024, kAlignment = 64;
   if (data.bytes == nullptr || dense.nbytes() < kLeast) {
     out.add_bytes(9, reinterpret_cast<const char*>(dense.raw()), dense.nbytes());
     release_pages({dense.raw(), dense.nbytes()});
@@ -43,6 +44,23 @@ void write_tensor(Writer out, const std::string& name, const Tensor& tensor, con
   write_entry(Writer(out, 13), "length", std::to_string(dense.nbytes()));
   out.add_int32(14, 1);
   data.bytes->add(dense.storage(), {dense.raw(), dense.nbytes()});
+}
+
+void write_tensor(Writer out, const std::string& name, const Tensor& tensor, const DataFile& data) {
+  const Tensor dense = tensor.contiguous();
+  write_head(out, name, dense.sizes(), onnx_number(dense.dtype()));
+  if (dense.dtype() != DType::kString) return write_numbers(out, dense, data);
+  for (const std::string_view text : texts_of(dense)) out.add_bytes(6, text.data(), text.size());
+}
+
+// Integers of four bits, which are int8 or uint8 here: two in a byte, the first in its lower half.
+void write_four_bit_tensor(Writer out, const std::string& name, const Tensor& tensor, const DataFile& data) {
+  const Tensor dense = tensor.contiguous(), packed = Tensor::full({(dense.numel() + 1) / 2}, DType::kU8, 0);
+  const auto* integers = static_cast<const uint8_t*>(static_cast<const void*>(dense.raw()));
+  for (int64_t i = 0; i < dense.numel(); ++i)
+    packed.data<uint8_t>()[i / 2] |= static_cast<uint8_t>((integers[i] & 15) << (i % 2 * 4));
+  write_head(out, name, dense.sizes(), dense.dtype() == DType::kS8 ? kOnnxS4 : kOnnxU4);
+  write_numbers(out, packed, data);
 }
 
 void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data);
@@ -100,7 +118,9 @@ void write_graph(Writer out, const OnnxGraph& graph, const DataFile& data) {
   }
   out.add_string(2, graph.name);
   if (!graph.doc_string.empty()) out.add_string(10, graph.doc_string);
-  for (const auto& [name, tensor] : graph.initializers) write_tensor(Writer(out, 5), name, tensor, data);
+  const std::unordered_set<std::string_view> four_bits(graph.four_bit_tensors.begin(), graph.four_bit_tensors.end());
+  for (const auto& [name, tensor] : graph.initializers)
+    (four_bits.contains(name) ? write_four_bit_tensor : write_tensor)(Writer(out, 5), name, tensor, data);
   for (const OnnxValueInfo& input : graph.inputs) write_value_info(Writer(out, 11), input);
   for (const OnnxValueInfo& output : graph.outputs) write_value_info(Writer(out, 12), output);
   for (const OnnxValueInfo& value : graph.values) write_value_info(Writer(out, 13), value);

@@ -74,6 +74,8 @@ class OnnxExport {
   std::string value(const Node* node);
   // An initializer with a name like `name`.
   std::string constant(const Tensor& tensor, const std::string& name);
+  // The same of integers of four bits, int8 or uint8 here, as int4 or uint4.
+  std::string four_bit_constant(const Tensor& tensor, const std::string& name);
   // One without axes; equal ones are written once.
   std::string scalar(double value, DType dtype);
   // The same of an argument that is a number; of an integer every bit.
@@ -110,6 +112,7 @@ class OnnxExport {
   struct File {
     OnnxOptions options;
     int64_t opset = 0, needed = 0;
+    bool has_four_bits = false;                            // tensors of int4 or uint4
     std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;

@@ -32,6 +32,9 @@ bool write_integer_convolution(AtenCall& call, OnnxAttributes attributes);
 // Rows of a table of int8 that lies in the file: Gather, Cast and Mul, so that the table is not dequantized as a whole.
 bool write_embedding_of_integers(AtenCall& call);
 
+// Rows of a table of 4 bits in groups: GatherBlockQuantized.
+bool write_embedding_of_blocks(AtenCall& call);
+
 // Where OnnxOptions::bnb4 asks for it, a linear layer of float32 weights that lie in the file: com.microsoft.MatMulBnb4
 // with the numbers of NF4 (QLoRA: Efficient Finetuning of Quantized LLMs, appendix E) in blocks of 64 along the rows,
 // which begin anew with no row. Each weight takes the nearest of the 16 numbers times the block's largest magnitude; of

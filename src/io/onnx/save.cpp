@@ -24,8 +24,10 @@ using format::OnnxKind;
 namespace {
 
 constexpr int64_t kFirstWritten = 17, kLastWritten = 21;
-// The first version of the file that may have the opset.
-int64_t ir_version_of(int64_t opset) { return opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+// The first version of the file that may have the opset, and int4.
+int64_t ir_version_of(int64_t opset, bool has_four_bits) {
+  return opset >= 21 || has_four_bits ? 10 : opset >= 19 ? 9 : 8;
+}
 
 // Operators that came after the first opset that is written.
 constexpr std::pair<std::string_view, int64_t> kNewOperators[] = {
@@ -115,6 +117,13 @@ std::string OnnxExport::name_of(const Node* node) {
 std::string OnnxExport::constant(const Tensor& tensor, const std::string& name) {
   std::string out = fresh(name);
   graph_.initializers.emplace_back(out, tensor);
+  return out;
+}
+
+std::string OnnxExport::four_bit_constant(const Tensor& tensor, const std::string& name) {
+  std::string out = constant(tensor, name);
+  graph_.four_bit_tensors.push_back(out);
+  file_->has_four_bits = true;
   return out;
 }
 
@@ -410,7 +419,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   eliminate_dead_code();
   format::OnnxFile out;
   static_cast<format::OnnxGraph&>(out) = std::move(graph_);
-  out.ir_version = ir_version_of(opset());
+  out.ir_version = ir_version_of(opset(), file_->has_four_bits);
   out.producer_name = "qdq";
   out.producer_version = "0.1.0";
   out.opsets = {{"", opset()}};

@@ -74,6 +74,38 @@ bool lies_within(const Tensor& integers, int64_t low, int64_t high) {
   return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value >= low && value <= high; });
 }
 
+// A matrix of integers of 4 bits in groups along its rows, as the operators of com.microsoft take them.
+struct BlockedMatrix {
+  std::string name;
+  Tensor integers, scales, zeros;  // undefined zeros: all are 0
+  int64_t low = 0, block = 0;      // the least integer, and how many share a scale
+};
+
+// That of a dequantize_per_channel_group node: (input, scales, zero_points, quant_min, quant_max, dtype, group_size,
+// output_dtype). Nothing for others, and for what is computed or does not fit.
+std::optional<BlockedMatrix> blocked_matrix(AtenCall& call, const Node* weight) {
+  if (!weight || !weight->is(op::kDequantizeGroups)) return std::nullopt;
+  BlockedMatrix out;
+  out.name = weight->arg(0).node()->target();
+  out.integers = stored_tensor(call, weight->arg(0).node());
+  out.scales = stored_tensor(call, weight->arg(1).node());
+  const bool has_zeros = !weight->arg(2).is_none();
+  if (has_zeros) out.zeros = stored_tensor(call, weight->arg(2).node());
+  out.low = weight->arg(3).integer().value_or(1);
+  out.block = weight->arg(6).integer().value_or(0);
+  const int64_t low = out.low, high = weight->arg(4).integer().value_or(0), block = out.block;
+  const bool is_power = block >= 16 && block <= 256 && (block & (block - 1)) == 0;
+  if (!out.integers.defined() || !out.scales.defined() || (has_zeros && !out.zeros.defined()) ||
+      out.integers.dim() != 2 || high - low != 15 || (low != 0 && low != -kMiddle) || !is_power ||
+      out.integers.size(1) % block != 0)
+    return std::nullopt;
+  const int64_t blocks = out.integers.numel() / block;
+  if (blocks == 0 || out.scales.numel() != blocks || (has_zeros && out.zeros.numel() != blocks) ||
+      !lies_within(out.integers, low, high) || (has_zeros && !lies_within(out.zeros, low, high)))
+    return std::nullopt;
+  return out;
+}
+
 // int8 as uint8 with zero points of 128.
 constexpr int64_t kMiddleOf8 = 128;
 Tensor without_sign(const Tensor& integers) {
@@ -219,38 +251,41 @@ bool write_linear_of_normal_floats(AtenCall& call) {
 }
 
 bool write_linear_of_blocks(AtenCall& call) {
-  const Node* weight = call.arg(1).node();
   const DType floats = call.meta(0).dtype;
-  if (!weight || !weight->is(op::kDequantizeGroups) || (floats != DType::kF32 && floats != DType::kF16)) return false;
-  // (input, scales, zero_points, quant_min, quant_max, dtype, group_size, output_dtype)
-  const Tensor integers = stored_tensor(call, weight->arg(0).node()),
-               scales = stored_tensor(call, weight->arg(1).node());
-  const bool has_zeros = !weight->arg(2).is_none();
-  const Tensor zeros = has_zeros ? stored_tensor(call, weight->arg(2).node()) : Tensor();
-  const int64_t low = weight->arg(3).integer().value_or(1), high = weight->arg(4).integer().value_or(0),
-                block = weight->arg(6).integer().value_or(0);
-  const bool is_power = block >= 16 && block <= 256 && (block & (block - 1)) == 0;
-  if (!integers.defined() || !scales.defined() || (has_zeros && !zeros.defined()) || integers.dim() != 2 ||
-      high - low != 15 || (low != 0 && low != -kMiddle) || !is_power || integers.size(1) % block != 0)
-    return false;
+  const std::optional<BlockedMatrix> weight = blocked_matrix(call, call.arg(1).node());
+  if (!weight || (floats != DType::kF32 && floats != DType::kF16)) return false;
+  const auto& [name, integers, scales, zeros, low, block] = *weight;
   const int64_t rows = integers.size(0), depth = integers.size(1), blocks = depth / block;
-  if (rows == 0 || scales.numel() != rows * blocks || (has_zeros && zeros.numel() != rows * blocks) ||
-      !lies_within(integers, low, high) || (has_zeros && !lies_within(zeros, low, high)))
-    return false;
   OnnxExport& file = call.file();
-  const std::string name = weight->arg(0).node()->target();
   OnnxNames inputs = {call.tensor(0),
                       file.constant(halves_of(integers, rows, low).reshape({rows, blocks, block / 2}), name + "_4bit"),
                       file.constant(scales.to(floats).reshape({rows * blocks}).contiguous(), name + "_scale")};
   // Without zero points they are the middle.
-  const bool is_middle = has_zeros ? lies_within(zeros, low + kMiddle, low + kMiddle) : low == -kMiddle;
+  const bool is_middle = zeros.defined() ? lies_within(zeros, low + kMiddle, low + kMiddle) : low == -kMiddle;
   if (!is_middle) {
-    const Tensor given = has_zeros ? zeros : Tensor::full({rows * blocks}, DType::kS64, 0);
+    const Tensor given = zeros.defined() ? zeros : Tensor::full({rows * blocks}, DType::kS64, 0);
     inputs.list.push_back(
         file.constant(halves_of(given, rows, low).reshape({rows * ((blocks + 1) / 2)}), name + "_zero_point"));
   }
   finish_with_bias(call, "com.microsoft.MatMulNBits", inputs,
                    {"K", depth, "N", rows, "bits", kBits, "block_size", block});
+  return true;
+}
+
+bool write_embedding_of_blocks(AtenCall& call) {
+  const DType floats = call.result().dtype;
+  const std::optional<BlockedMatrix> weight = blocked_matrix(call, call.arg(0).node());
+  if (!weight || (floats != DType::kF32 && floats != DType::kF16)) return false;
+  const auto& [name, integers, scales, zeros, low, block] = *weight;
+  const DType dtype = low == 0 ? DType::kU8 : DType::kS8;
+  const Shape by_block = {integers.size(0), integers.size(1) / block};
+  OnnxExport& file = call.file();
+  OnnxNames inputs = {file.four_bit_constant(integers.to(dtype), name), call.tensor(1),
+                      file.constant(scales.to(floats).reshape(by_block).contiguous(), name + "_scale")};
+  if (zeros.defined() && !lies_within(zeros, 0, 0))  // which is what none mean
+    inputs.list.push_back(file.four_bit_constant(zeros.to(dtype).reshape(by_block), name + "_zero_point"));
+  call.finish("com.microsoft.GatherBlockQuantized", inputs,
+              {"gather_axis", 0, "quantize_axis", 1, "block_size", block});
   return true;
 }
 

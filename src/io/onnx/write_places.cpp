@@ -13,7 +13,7 @@ void select(AtenCall& call) {
   call.finish("Gather", {call.tensor(0), call.operand(2, DType::kS64)}, {"axis", call.axis(1, call.rank(0))});
 }
 void embedding(AtenCall& call) {
-  if (write_embedding_of_integers(call)) return;
+  if (write_embedding_of_integers(call) || write_embedding_of_blocks(call)) return;
   call.finish("Gather", {call.tensor(0), call.tensor(1)}, {"axis", 0});
 }
 void index_select(AtenCall& call) {

@@ -5,12 +5,14 @@
 
 #include "exec/interpreter.h"
 #include "unit/cli/onnx_node.h"
+#include "format/json.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "quant/pt2e.h"
 #include "profile/transformers_js.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe.h"
+#include "unit/quant/program_builder.h"
 
 namespace qdq::onnx_integers_test {
 namespace {
@@ -129,6 +131,42 @@ TEST(OnnxIntegers, BlocksOfFourBitsComeBackAsTheyWere) {
     }
     const Tensor input = ramp({2, 48});
     EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input), run(program, input)));
+  }
+}
+
+// A table of 6 rows of 64 numbers, in 4 bits by groups of 32, and the rows that ids [2, 3] choose.
+Program table_of_groups(const std::string& low, const std::string& scheme) {
+  ProgramBuilder b;
+  Node* table = b.weight("table", {6, 64});
+  Program floats = b.finish({b.call("embedding.default", {table, b.input("ids", {2, 3}, DType::kS64)})});
+  const std::string high = low == "0" ? "15" : "7", dtype = low == "0" ? "uint8" : "int8";
+  const auto quantizer = parse_recipe(
+      format::parse_json(
+          R"({"quantizer": "PatternQuantizer", "patterns": [{"name": "embedding", "operators": ["aten.embedding"],
+              "output": "float"}], "global": {"weight": {"spec": "quantization", "dtype": ")" +
+              dtype + R"(", "quant_min": )" + low + R"(, "quant_max": )" + high + R"(, "qscheme": ")" + scheme +
+              R"(", "ch_axis": 0, "observer": {"class": "PerGroupMinMaxObserver", "args": {"group_size": 32}}}}})",
+          "recipe"),
+      "recipe");
+  Prepared prepared = prepare_pt2e(std::move(floats), *quantizer);
+  return convert_pt2e(prepared);
+}
+
+TEST(OnnxIntegers, TablesOfFourBitsInGroupsAreGatheredAsTheyAre) {
+  for (const auto& [low, scheme] : {std::pair("-8", "per_channel_symmetric"), std::pair("0", "per_channel_affine")}) {
+    SCOPED_TRACE(scheme);
+    const Program converted = table_of_groups(low, scheme);
+    const std::vector<std::byte> bytes = save_onnx(converted);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    EXPECT_EQ(file.ir_version, 10);  // the first that has int4
+    ASSERT_EQ(file.nodes.size(), 1u);
+    EXPECT_EQ(file.nodes[0].op_type, "GatherBlockQuantized");
+    const bool has_zeros = std::string(low) == "0";
+    ASSERT_EQ(file.nodes[0].inputs.size(), has_zeros ? 4u : 3u);
+    EXPECT_EQ(file.four_bit_tensors.size(), has_zeros ? 2u : 1u);
+    EXPECT_LT(bytes.size(), 6 * 64 / 2 + 6 * 2 * 5 + 700);  // the table, its scales and zero points, the rest
+    const Tensor ids = Tensor::of<int64_t>({2, 3}, {5, 0, 1, 2, 2, 4});
+    EXPECT_LT(largest_difference(run(load_onnx(bytes), ids), run(converted, ids)), 1e-6F);
   }
 }
 

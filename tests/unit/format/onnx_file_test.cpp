@@ -147,6 +147,34 @@ TEST(OnnxFile, DataInAnotherFile) {
   EXPECT_EQ(asked, "");
 }
 
+TEST(OnnxFile, IntegersOfFourBitsAreWrittenTwoToAByte) {
+  OnnxFile file = small();
+  file.initializers = {{"signed", Tensor::of<int8_t>({3}, {-8, 7, -1})}, {"other", Tensor::of<int8_t>({1}, {5})}};
+  file.initializers.emplace_back("unsigned", Tensor::of<uint8_t>({2, 2}, {15, 0, 3, 9}));
+  file.four_bit_tensors = {"signed", "unsigned"};
+  const Bytes written = write_onnx_file(file);
+  const OnnxFile read = read_onnx_file(written);
+  EXPECT_EQ(read.four_bit_tensors, file.four_bit_tensors);
+  ASSERT_EQ(read.initializers.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read.initializers[i].first, file.initializers[i].first);
+    EXPECT_TRUE(bitwise_equal(read.initializers[i].second, file.initializers[i].second));
+  }
+  const auto holds = [&](const Bytes& part) {
+    return std::search(written.begin(), written.end(), part.begin(), part.end()) != written.end();
+  };
+  EXPECT_TRUE(holds(bytes({0x4A, 2, 0x78, 0x0F})));  // raw_data: -8 and 7, then -1 alone
+  EXPECT_TRUE(holds(bytes({0x4A, 2, 0x0F, 0x93})));
+  // The same in a file beside the model, where tensors of 1,024 bytes and more lie.
+  file.initializers[0].second = Tensor::full({4096}, DType::kS8, -3);
+  Parts data;
+  const Bytes model = onnx_file_parts(file, "m.data", &data).joined();
+  const Bytes beside = data.joined();
+  EXPECT_EQ(beside.size(), 2048u);
+  const auto external = [&](const std::string&) { return std::make_shared<MemorySource>(beside); };
+  EXPECT_TRUE(bitwise_equal(read_onnx_file(model, external).initializers[0].second, file.initializers[0].second));
+}
+
 TEST(OnnxFile, Refusals) {
   expect_error(ErrorCode::kBadFile, "not an ONNX model", [] { read_onnx_file({}); });
   expect_error(ErrorCode::kBadFile, "no graph", [] { read_onnx_file(bytes({0x08, 8})); });
