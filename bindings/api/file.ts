@@ -74,6 +74,11 @@ export interface OnnxOptions {
    * DedicatedQDQPair of ONNX Runtime's tools. A program without such pairs is refused.
    */
   dedicatedPairs?: boolean;
+  /**
+   * How ONNX Runtime multiplies weights of 4 bits in groups (MatMulNBits): 4 in int8, which is faster on CPUs, 1 in
+   * float, 0 as it likes. A program without such weights is refused. Default: the file does not say.
+   */
+  accuracyLevel?: number;
   /** Write float32 within the model as float16; inputs and outputs do not change. */
   float16?: boolean;
   /** Write float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
@@ -88,8 +93,8 @@ export function saveOnnx(
   program: Program,
   options: OnnxOptions & { onWarning?: (warning: string) => void } = {},
 ): Uint8Array {
-  const settings = ["opset", "signedActivations", "unsignedWeights", "dedicatedPairs", "float16", "bnb4"];
-  checkOptions("saveOnnx", options, [...settings, "onWarning"]);
+  const ofIntegers = ["signedActivations", "unsignedWeights", "dedicatedPairs", "accuracyLevel"];
+  checkOptions("saveOnnx", options, ["opset", ...ofIntegers, "float16", "bnb4", "onWarning"]);
   const { onWarning, ...onnx } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";
   if (warning) onWarning?.(warning);

@@ -203,6 +203,11 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
                     "write int8 activations as int8 (default: as uint8 with the same values, for ONNX Runtime on x86)");
   verb.add_flag("--onnx-dedicated-pairs", options.dedicated_pairs,
                 "give each operator that reads a quantized value its own QuantizeLinear and DequantizeLinear");
+  verb.add_option(
+          "--onnx-accuracy-level", options.accuracy_level,
+          "how ONNX Runtime multiplies 4-bit weights in groups: 4 in int8, which is faster, 1 in float (default: "
+          "as it likes)")
+      ->type_name("N");
   return {opset, are_signed};
 }
 

@@ -58,7 +58,8 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
   for (const auto& [given, option] :
        {std::pair(options.opset.has_value(), "--onnx-opset"), std::pair(options.external_data, "--onnx-data"),
         std::pair(options.signed_activations, "--onnx-signed-activations"),
-        std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs")})
+        std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs"),
+        std::pair(options.accuracy_level.has_value(), "--onnx-accuracy-level")})
     QDQ_CHECK(!given, kInvalidArgument, option, " is for .onnx files only, but the output is ", output);
 }
 

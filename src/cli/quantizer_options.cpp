@@ -182,6 +182,7 @@ const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::
   onnx = onnx_options_of(profile, settings_of(options));
   onnx.external_data = wanted.external_data;
   onnx.dedicated_pairs = wanted.dedicated_pairs;
+  onnx.accuracy_level = wanted.accuracy_level;
   return &profile;
 }
 

@@ -58,6 +58,9 @@ struct OnnxOptions {
   // each operator that reads a quantized activation gets QuantizeLinear and DequantizeLinear of its own, as runtimes
   // want it that join a pair to one operator (TensorRT): DedicatedQDQPair of ONNX Runtime's tools
   bool dedicated_pairs = false;
+  // how ONNX Runtime multiplies weights of 4 bits in groups (MatMulNBits): 4 rounds the activations to int8 by blocks,
+  // which is faster on CPUs, 1 keeps them float32, 0 leaves it to the runtime; nothing: the attribute is not written
+  std::optional<int64_t> accuracy_level = {};
   // float weights of linear layers as the 16 numbers of NF4 in blocks of 64: com.microsoft.MatMulBnb4
   bool bnb4 = false;
 };
@@ -73,7 +76,8 @@ struct OnnxOptions {
 // tensors, and the operators that qdq does not have. Else inputs keep their names, open dimensions those of their
 // symbols, and outputs are output_0, output_1, ... Equal programs give equal bytes.
 // Throws Error{kUnsupported} that lists everything which has no ONNX form: operators with their nodes, settings with
-// the reason; Error{kInvalidArgument} for an opset that is not written, and for dedicated_pairs without any.
+// the reason; Error{kInvalidArgument} for an opset that is not written, for dedicated_pairs without any,
+// and for an accuracy_level beyond 0 to 4, or without weights of 4 bits in groups.
 // The external data, if there is any, goes to `data`; the model calls that file `data_name`. The tensors stay where
 // they are, and must not change before it is written.
 format::Parts save_onnx_parts(const Program& program, const OnnxOptions& options, const std::string& data_name,

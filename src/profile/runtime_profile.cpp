@@ -508,6 +508,7 @@ Json onnx_report(const OnnxOptions& options) {
                                   {"float16", options.float16},
                                   {"bnb4", options.bnb4}});
   if (options.opset) out["opset"] = *options.opset;
+  if (options.accuracy_level) out["accuracy_level"] = *options.accuracy_level;
   return out;
 }
 

@@ -90,7 +90,8 @@ format::Json recipe_of(const RuntimeProfile& profile, const RuntimeSettings& set
 // How the runtime's ONNX files are written: 16 bits of activations want opset 21, whose QuantizeLinear has them.
 OnnxOptions onnx_options_of(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
 
-// How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, dedicated_pairs, float16, bnb4}.
+// How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, dedicated_pairs, accuracy_level,
+// float16, bnb4}.
 format::Json onnx_report(const OnnxOptions& options);
 
 // {name, runtime, file, recipe, onnx, note}: the profile as data.

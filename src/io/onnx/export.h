@@ -68,6 +68,8 @@ class OnnxExport {
   // once more in that opset, `needed`.
   bool reaches(int64_t version);
   int64_t needed() const { return file_->needed; }
+  bool has_blocks() const { return file_->has_blocks; }
+  void note_blocks() { file_->has_blocks = true; }
   const OnnxOptions& options() const { return file_->options; }
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
@@ -113,6 +115,7 @@ class OnnxExport {
     OnnxOptions options;
     int64_t opset = 0, needed = 0;
     bool has_four_bits = false;                            // tensors of int4 or uint4
+    bool has_blocks = false;                               // MatMulNBits
     std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;

@@ -467,6 +467,9 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   QDQ_CHECK(!options.dedicated_pairs || dedicate_pairs(complete) > 0, kInvalidArgument,
             "each reader should get its own QuantizeLinear and DequantizeLinear, but no activation of the model is "
             "quantized with a known range; quantize the model with samples first, or leave the option out");
+  const std::optional<int64_t> level = options.accuracy_level;
+  QDQ_CHECK(!level || (*level >= 0 && *level <= 4), kInvalidArgument, "the accuracy level of MatMulNBits is ", *level,
+            ", wanted 0 to 4");
   for (Node* node : complete.graph->nodes()) {
     if (node->op() == Node::Op::kGetAttr) node->meta.val.value = meta_of(complete.attribute_of(*node));
     if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);
@@ -475,8 +478,15 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   for (int64_t opset = options.opset.value_or(kFirstWritten);;) {
     OnnxExport exporter(options, opset);
     format::OnnxFile file = exporter.run(complete);
-    if (exporter.needed() == opset) return file;
-    opset = exporter.needed();
+    if (exporter.needed() != opset) {
+      opset = exporter.needed();
+      continue;
+    }
+    QDQ_CHECK(
+        !level || exporter.has_blocks(), kInvalidArgument,
+        "an accuracy level is for linear layers of 4-bit weights in groups (MatMulNBits), but the model has none; "
+        "quantize it with 4 bits and a group size first, or leave the level out");
+    return file;
   }
 }
 

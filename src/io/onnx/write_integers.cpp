@@ -267,8 +267,10 @@ bool write_linear_of_blocks(AtenCall& call) {
     inputs.list.push_back(
         file.constant(halves_of(given, rows, low).reshape({rows * ((blocks + 1) / 2)}), name + "_zero_point"));
   }
-  finish_with_bias(call, "com.microsoft.MatMulNBits", inputs,
-                   {"K", depth, "N", rows, "bits", kBits, "block_size", block});
+  OnnxAttributes attributes = {"K", depth, "N", rows, "bits", kBits, "block_size", block};
+  if (file.options().accuracy_level) attributes.add("accuracy_level", *file.options().accuracy_level);
+  file.note_blocks();
+  finish_with_bias(call, "com.microsoft.MatMulNBits", inputs, attributes);
   return true;
 }
 

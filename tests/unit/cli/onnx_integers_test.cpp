@@ -12,6 +12,7 @@
 #include "profile/transformers_js.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe.h"
+#include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
 
 namespace qdq::onnx_integers_test {
@@ -132,6 +133,23 @@ TEST(OnnxIntegers, BlocksOfFourBitsComeBackAsTheyWere) {
     const Tensor input = ramp({2, 48});
     EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input), run(program, input)));
   }
+}
+
+TEST(OnnxIntegers, BlocksSayHowTheyAreMultipliedWhereThatIsAsked) {
+  const Program program = load_onnx(format::write_onnx_file(of_blocks(false)));
+  const auto level_of = [&](std::optional<int64_t> level) {
+    std::optional<int64_t> out;
+    const OnnxFile file = format::read_onnx_file(save_onnx(program, {.accuracy_level = level}));
+    for (const format::OnnxAttribute& attribute : file.nodes.at(0).attributes)
+      if (attribute.name == "accuracy_level") out = attribute.i;
+    return out;
+  };
+  EXPECT_EQ(level_of({}), std::nullopt);
+  EXPECT_EQ(level_of(4), 4);
+  EXPECT_EQ(level_of(0), 0);
+  expect_error(ErrorCode::kInvalidArgument, "is 5, wanted 0 to 4", [&] { level_of(5); });
+  expect_error(ErrorCode::kInvalidArgument, "but the model has none",
+               [] { save_onnx(load_onnx(format::write_onnx_file(two_layers())), {.accuracy_level = 4}); });
 }
 
 // A table of 6 rows of 64 numbers, in 4 bits by groups of 32, and the rows that ids [2, 3] choose.

@@ -287,6 +287,9 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
   says({"--activation-bits", "16", "-o", "a.onnx"}, 2, "--for");
   says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1,
        "--onnx-dedicated-pairs is for .onnx files only, but the output is a.pt2");
+  says({"--for", "executorch", "--onnx-accuracy-level", "4", "-o", "a.pt2"}, 1,
+       "--onnx-accuracy-level is for .onnx files only, but the output is a.pt2");
+  says({"--for", "ort", "--onnx-accuracy-level", "4", "-o", "a.onnx"}, 1, "but the model has none");
   for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})
     says({"--for", "ort", option, "-o", "a.onnx"}, 2, option);
 }
