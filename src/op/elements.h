@@ -135,6 +135,8 @@ Tensor run_loops(const Tensor& a, const Tensor& b, DType compute, DType out, con
 // The argument as a tensor: itself, or a number as a 0-d f64 or s64 tensor.
 Tensor operand(const Call<Tensor>& call, size_t i);
 
+// What rms_norm adds where eps is None: the machine epsilon of the dtype in which PyTorch computes.
+double rms_norm_eps(DType dtype);
 // (sum |x|^p)^(1/p); p = inf: the largest, -inf: the smallest, 0: how many are not 0.
 double p_norm(const double* x, int64_t n, double p);
 

@@ -206,9 +206,7 @@ Value eval_rms_norm(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const int64_t length = numel_of(call.integers(1)), runs = length == 0 ? 0 : x.numel() / length;
   check_float(x.dtype(), call.op().target);
-  // The default is the machine epsilon of the dtype in which PyTorch computes.
-  const double epsilon = x.dtype() == DType::kF64 ? 0x1p-52 : 0x1p-23;
-  const double eps = call.is_none(3) ? epsilon : call.number(3);
+  const double eps = call.is_none(3) ? rms_norm_eps(x.dtype()) : call.number(3);
   const Tensor in = x.to(DType::kF64).contiguous(), out = Tensor::empty(x.sizes(), DType::kF64);
   const Tensor weight = call.is_none(2) ? Tensor() : call.tensor(2).to(DType::kF64).contiguous();
   for (int64_t r = 0; r < runs; ++r) {
@@ -328,5 +326,7 @@ void add_norm_ops(std::vector<OpDef>& ops) {
       "Tensor)",
       infer_native_group_norm, eval_native_group_norm, affine);
 }
+
+double rms_norm_eps(DType dtype) { return dtype == DType::kF64 ? 0x1p-52 : 0x1p-23; }
 
 }  // namespace qdq

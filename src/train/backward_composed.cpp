@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "op/elements.h"
 #include "train/composition.h"
 
 namespace qdq {
@@ -202,7 +203,7 @@ Terms rms_norm(const BackwardCall& c) {
   for (size_t i = 0; i < c.call.integers(1).size(); ++i) axes.push_back(-1 - static_cast<int64_t>(i));
   const Term x = of.argument(0);
   const Term mean = of.call("mean.dim", {of.call("square.default", {x}), list_of(axes), Value(true)});
-  const double eps = c.call.is_none(3) ? 1.1920928955078125e-07 : c.call.number(3);
+  const double eps = c.call.is_none(3) ? rms_norm_eps(DType::kF32) : c.call.number(3);
   Term out = times(of, x, of.call("rsqrt.default", {of.call("add.Scalar", {mean, Value(eps)})}));
   if (!c.call.is_none(2)) out = times(of, out, of.argument(2));
   return of.gradients(out);

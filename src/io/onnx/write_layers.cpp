@@ -5,6 +5,7 @@
 
 #include "io/onnx/export.h"
 #include "io/onnx/integer_layers.h"
+#include "op/elements.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -182,14 +183,14 @@ void native_layer_norm(AtenCall& call) {
                         call.name_results(3), call.node().meta.extra_of(kOnnxNode));
 }
 
-// x / sqrt(mean(x^2) + eps) * weight: (input, normalized_shape, weight, eps)
+// x / sqrt(mean(x^2) + eps) * weight: (input, normalized_shape, weight, eps, the machine epsilon by default)
 void rms_norm(AtenCall& call) {
   const DType dtype = call.result().dtype;
-  if (call.is_none(3)) call.refuse("has no eps");
+  const double eps = call.is_none(3) ? rms_norm_eps(dtype) : call.number(3);
   std::vector<int64_t> axes;
   for (size_t i = 0; i < call.arg(1).list().size(); ++i) axes.push_back(-1 - static_cast<int64_t>(i));
   const std::string x = call.tensor(0), squares = call.reduce("ReduceMean", call.emit("Mul", {x, x}), axes, true);
-  const std::string root = call.emit("Sqrt", {call.emit("Add", {squares, call.scalar(call.number(3), dtype)})});
+  const std::string root = call.emit("Sqrt", {call.emit("Add", {squares, call.scalar(eps, dtype)})});
   if (call.is_none(2)) return call.finish("Div", {x, root});
   call.finish("Mul", {call.emit("Div", {x, root}), call.tensor(2)});
 }
