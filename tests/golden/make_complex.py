@@ -89,6 +89,16 @@ class Transforms(nn.Module):
         return back, odd, w.abs(), torch.view_as_real(-z)[..., 0] + w.real.transpose(1, 2) + y * w.imag.transpose(1, 2)
 
 
+class Moves(nn.Module):
+    """Complex numbers under other sizes, joined, and transformed by the functions of torch.fft themselves."""
+
+    def forward(self, x):
+        z = torch.view_as_complex(x.reshape(x.shape[0], 6, 4, 2))
+        y = torch.cat([z.view(-1, 24).unsqueeze(1), z.reshape(-1, 24)[:, None].conj()], -2)
+        w = torch.fft.fft(torch.fft.rfft(x, dim=1), dim=-1, norm="ortho") - torch.fft.ifft(x[:, :4], norm="forward")
+        return torch.view_as_real(y), w.real, w.imag, torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real
+
+
 class Complex(nn.Module):
     """Complex numbers come in and go out."""
 
@@ -117,6 +127,7 @@ def main():
     add("transforms", Transforms(), [(torch.randn(2, 6, 8), torch.randn(2, 6, 5))], decomposed=True)
     numbers = [tuple(torch.randn(n, 4, dtype=torch.complex64) for _ in range(2)) for n in (3, 5)]
     add("complex", Complex(), numbers, ({0: batch}, {0: batch}))
+    add("moves", Moves(), [(torch.randn(2, 6, 8),)])
     save("complex")
     (OUT / "complex.pt2").write_bytes(arrays["complex/model"].tobytes())
 

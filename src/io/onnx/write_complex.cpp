@@ -97,6 +97,23 @@ void fft_to_real(AtenCall& call) {
   call.finish("Gather", {x, call.scalar(0, DType::kS64)}, {"axis", axis_of_parts(call, 0)});
 }
 
+// PyTorch's number of a normalization by its name: what the named function says of the transform and of its inverse.
+int64_t normalization(AtenCall& call, size_t i, bool is_inverse) {
+  if (call.is_none(i) || call.arg(i) == Argument("backward")) return is_inverse ? 2 : 0;
+  return call.arg(i) == Argument("ortho") ? 1 : is_inverse ? 0 : 2;
+}
+// fft_fft, fft_ifft, fft_rfft: (self, n, dim, norm)
+template <bool is_inverse, bool is_onesided> void fft_along_axis(AtenCall& call) {
+  if (!call.is_none(1)) call.refuse("cuts or lengthens its signal to n values");
+  const std::vector<int64_t> axes = {call.axis(2, call.rank(0))};
+  const std::string x = is_pairs(call, 0)
+                            ? call.tensor(0)
+                            : with_last_axis(call, call.cast(call.tensor(0), call.meta(0).dtype, DType::kF32));
+  const double factor =
+      factor_of(call, sizes_along(call.meta(0).sizes, axes), normalization(call, 3, is_inverse), is_inverse);
+  call.same_as(scaled(call, dft(call, x, axes[0], is_inverse, is_onesided), factor));
+}
+
 // ONNX's frames stand in front of the frequencies.
 void short_time(AtenCall& call) {
   const bool has_batch = call.rank(0) == 2;
@@ -166,27 +183,54 @@ void permute_pairs(AtenCall& call) {
   call.finish("Transpose", {call.tensor(0)}, {"perm", order});
 }
 
+// The sizes of numbers, and 2.
+void reshape_pairs(AtenCall& call) {
+  Argument::List sizes = call.arg(1).list();
+  sizes.push_back(Argument(int64_t{2}));
+  call.finish("Reshape", {call.tensor(0), call.sizes(sizes, true)});
+}
+void insert_axis(AtenCall& call) {
+  call.finish("Unsqueeze", {call.tensor(0), call.integers_as_tensor({call.axis(1, call.rank(0) + 1)})});
+}
+void join_pairs(AtenCall& call) {
+  std::vector<std::string> inputs;
+  for (const Argument& part : call.arg(0).list()) {
+    if (!is_complex(call.meta_of(part.node()).dtype)) call.refuse("joins complex numbers and others");
+    inputs.push_back(call.file().value(part.node()));
+  }
+  call.finish("Concat", inputs, {"axis", call.axis(1, call.result().sizes.size())});
+}
+
 constexpr AtenExporter kComplexExporters[] = {
     {"_conj.default", conjugate},
     {"_conj_physical.default", conjugate},
     {"_fft_c2c.default", fft_of_complex},
     {"_fft_c2r.default", fft_to_real},
     {"_fft_r2c.default", fft_of_real},
+    {"_unsafe_view.default", reshape_pairs},
     {"abs.default", magnitude},
     {"add.Tensor", add_pairs<false>},
+    {"cat.default", join_pairs},
     {"clone.default", same_pairs},
     {"complex.default", join_parts},
     {"conj.default", conjugate},
     {"conj_physical.default", conjugate},
+    {"contiguous.default", same_pairs},
+    {"fft_fft.default", fft_along_axis<false, false>},
+    {"fft_ifft.default", fft_along_axis<true, false>},
+    {"fft_rfft.default", fft_along_axis<false, true>},
     {"imag.default", only_part<1>},
     {"mul.Tensor", multiply_pairs},
     {"neg.default", negate},
     {"permute.default", permute_pairs},
     {"real.default", only_part<0>},
+    {"reshape.default", reshape_pairs},
     {"resolve_conj.default", same_pairs},
     {"stft.default", short_time},
     {"sub.Tensor", add_pairs<true>},
     {"transpose.int", permute_pairs},
+    {"unsqueeze.default", insert_axis},
+    {"view.default", reshape_pairs},
     {"view_as_complex.default", same_pairs},
     {"view_as_real.default", same_pairs},
 };

@@ -102,7 +102,7 @@ void expect_golden(const std::string& file, size_t programs) {
 
 TEST(ProgramsGolden, ControlFlow) { expect_golden("programs/control.npz", 9); }
 
-TEST(ProgramsGolden, ComplexNumbers) { expect_golden("programs/complex.npz", 12); }
+TEST(ProgramsGolden, ComplexNumbers) { expect_golden("programs/complex.npz", 13); }
 
 // ONNX's If, Loop and Scan become cond, while_loop and scan; but PyTorch wants to know how many axes a result has.
 TEST(ProgramsGolden, ControlFlowOfOnnxIsWrittenAsPyTorchs) {
@@ -242,7 +242,7 @@ TEST(ProgramsGolden, ComplexNumbersAreNotQuantized) {
 TEST(ProgramsGolden, ComplexNumbersAreWrittenToOnnxAsPairs) {
   const std::map<std::string, Golden> all = read_golden("programs/complex.npz");
   for (const int64_t opset : {17, 20})
-    for (const std::string name : {"rotary", "spectrogram_center", "spectrogram_frames", "transforms"}) {
+    for (const std::string name : {"rotary", "spectrogram_center", "spectrogram_frames", "transforms", "moves"}) {
       SCOPED_TRACE(concat(name, " opset ", opset));
       try {
         const std::vector<std::byte> bytes = save_onnx(load_pt2(all.at(name).model), {.opset = opset});
