@@ -16,7 +16,7 @@ using Extents = std::array<int64_t, 3>;
 // Settings per spatial axis, as many as the operator has.
 struct Conv {
   bool transposed = false;
-  int64_t groups = 1;
+  SymInt groups{1};  // a symbol where each sample of an open batch has filters of its own
   std::vector<int64_t> stride, pad_low, pad_high, dilation, output_padding;
 };
 
@@ -61,7 +61,7 @@ Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, co
   const size_t axes = weight.size() - 2;
   Conv conv;
   conv.transposed = at.transposed >= 0 ? call.boolean(place(at.transposed)) : transposed;
-  conv.groups = call.integer(place(at.groups));
+  conv.groups = call.sym(place(at.groups));
   conv.stride = call.integers(place(at.stride), axes);
   conv.dilation = call.integers(place(at.dilation), axes);
   conv.output_padding.assign(axes, 0);
@@ -77,7 +77,8 @@ Conv read_conv(const Call<T>& call, const ConvArguments& at, bool transposed, co
   read_padding(call, place(at.padding), weight, conv);
   check(conv.pad_low, "padding", 0);
   check(conv.pad_high, "padding", 0);
-  QDQ_CHECK(conv.groups >= 1, kInvalidArgument, call.op().target, " got ", conv.groups, " groups");
+  QDQ_CHECK(!conv.groups.is_constant() || *conv.groups.constant() >= 1, kInvalidArgument, call.op().target, " got ",
+            conv.groups.to_string(), " groups");
   return conv;
 }
 
@@ -91,15 +92,15 @@ MetaValue infer_with(const Call<TensorMeta>& call, const ConvArguments& places, 
   QDQ_CHECK(batched || x.sizes.size() == axes + 1, kInvalidArgument, call.op().target, " with a weight of shape ",
             to_string(weight.sizes), " needs an input of ", axes + 1, " or ", axes + 2, " dimensions, found shape ",
             to_string(x.sizes));
-  const SymInt channels = x.sizes[batched ? 1 : 0], groups(conv.groups);
-  const SymInt wanted = conv.transposed ? weight.sizes[0] : weight.sizes[1] * groups;
-  const SymInt outputs = conv.transposed ? weight.sizes[1] * groups : weight.sizes[0];
+  const SymInt channels = x.sizes[batched ? 1 : 0];
+  const SymInt wanted = conv.transposed ? weight.sizes[0] : weight.sizes[1] * conv.groups;
+  const SymInt outputs = conv.transposed ? weight.sizes[1] * conv.groups : weight.sizes[0];
   QDQ_CHECK(may_be_equal(channels, wanted), kInvalidArgument, call.op().target, " with a weight of shape ",
-            to_string(weight.sizes), " and ", conv.groups, " groups needs ", wanted.to_string(),
+            to_string(weight.sizes), " and ", conv.groups.to_string(), " groups needs ", wanted.to_string(),
             " input channels, found ", channels.to_string());
-  const std::optional<int64_t> divided = weight.sizes[0].constant();
-  QDQ_CHECK(!divided || *divided % conv.groups == 0, kInvalidArgument, call.op().target, " cannot split ", *divided,
-            " channels into ", conv.groups, " groups");
+  const std::optional<int64_t> divided = weight.sizes[0].constant(), groups = conv.groups.constant();
+  QDQ_CHECK(!divided || !groups || *divided % *groups == 0, kInvalidArgument, call.op().target, " cannot split ",
+            *divided, " channels into ", *groups, " groups");
   if (const TensorMeta* bias = call.optional_tensor(2)) {
     QDQ_CHECK(bias->sizes.size() == 1 && may_be_equal(bias->sizes[0], outputs), kInvalidArgument, call.op().target,
               " needs a bias of shape [", outputs.to_string(), "], found ", to_string(bias->sizes));
@@ -215,9 +216,9 @@ Value eval_with(const Call<Tensor>& call, const ConvArguments& places, bool tran
 
   Problem p{};
   p.batch = batched ? x.size(0) : 1;
-  p.groups = conv.groups;
-  p.group_inputs = (conv.transposed ? weight.size(0) : weight.size(1) * conv.groups) / conv.groups;
-  p.group_outputs = conv.transposed ? weight.size(1) : weight.size(0) / conv.groups;
+  p.groups = *conv.groups.constant();
+  p.group_inputs = (conv.transposed ? weight.size(0) : weight.size(1) * p.groups) / p.groups;
+  p.group_outputs = conv.transposed ? weight.size(1) : weight.size(0) / p.groups;
   p.in = p.out = p.kernel = p.stride = p.dilation = {1, 1, 1};
   for (size_t a = 0; a < axes; ++a) {
     p.in[first + a] = x.sizes()[a + (batched ? 2 : 1)];

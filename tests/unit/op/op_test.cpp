@@ -219,6 +219,33 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
   }
 }
 
+// Filters that are computed for each sample: the samples become channels, and the groups are the batch.
+TEST(Op, ConvolutionsInferShapesWithAnOpenNumberOfGroups) {
+  Program program;
+  Graph& graph = *program.graph;
+  const SymInt batch = SymInt::symbol("s0");
+  const auto input = [&](const char* name, const SymShape& sizes) {
+    Node* node = graph.create(Node::Op::kPlaceholder, name);
+    TensorMeta meta;
+    meta.sizes = sizes;
+    node->meta.val.value = meta;
+    return node;
+  };
+  Node *x = input("x", {1, batch * SymInt(8), 12, 12}), *weight = input("weight", {batch * SymInt(16), 8, 3, 3});
+  Node* groups = graph.call("torch.ops.aten.sym_size.int", {input("samples", {batch, 8}), 0});
+  const auto conv_with = [&](Argument count) {
+    return graph.call("torch.ops.aten.conv2d.default",
+                      {x, weight, Argument(), Argument::List{1, 1}, Argument::List{1, 1}, Argument::List{1, 1}, count});
+  };
+  Node* conv = conv_with(groups);
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{conv})});
+  infer_shapes(program);
+  EXPECT_EQ(conv->meta.val.tensor()->sizes, (SymShape{1, batch * SymInt(16), 12, 12}));
+
+  conv->set_arg(6, Argument(int64_t{0}));
+  EXPECT_THROW(infer_shapes(program), Error);
+}
+
 TEST(Op, SlicesFollowPython) {
   const Tensor x = Tensor::of<float>({5}, {0, 1, 2, 3, 4});
   const auto slice = [&](Value start, Value end, int64_t step) {
