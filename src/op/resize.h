@@ -1,4 +1,5 @@
-// Tells which elements of an input resizing and padding read, for backends that compute the same faster.
+// Tells which elements of an input resizing and padding read, for backends that compute the same faster, and which
+// places an affine grid starts from.
 #pragma once
 
 #include "op/op.h"
@@ -22,5 +23,9 @@ Border border_of(const Call<Tensor>& call);
 double filling_of(const Call<Tensor>& call);
 // The input index for output index i, counted from the first element of the input; -1: the constant.
 int64_t padding_source(int64_t i, int64_t extent, Border border);
+
+// What affine_grid_generator multiplies by its matrices: of each place of an image of these sizes, [H, W] or [D, H, W],
+// its position from -1 to 1, last axis first, and 1. float32 [places, axes + 1].
+Tensor affine_grid_base(const Shape& sizes, bool align_corners);
 
 }  // namespace qdq

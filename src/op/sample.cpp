@@ -1,8 +1,9 @@
-// Images read at places that a tensor gives: grid_sampler.
+// Images read at places that a tensor gives: grid_sampler; and affine_grid_generator, which makes such places.
 #include <array>
 
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/resize.h"
 
 namespace qdq {
 namespace {
@@ -143,7 +144,68 @@ Value eval_grid_sampler(const Call<Tensor>& call) {
   return (meta.dtype == DType::kF64 ? sample<double>(call, sizes) : sample<float>(call, sizes)).to(meta.dtype);
 }
 
+// (theta [N, A, A + 1], size [N, C, H, W] or [N, C, D, H, W], align_corners) -> a grid [N, H, W, 2] or [N, D, H, W, 3]:
+// the position of each place and 1, last axis first, times theta.
+MetaValue infer_affine_grid(const Call<TensorMeta>& call) {
+  const TensorMeta& theta = call.tensor(0);
+  const SymShape size = call.syms(1);
+  const auto axes = static_cast<int64_t>(size.size()) - 2;
+  QDQ_CHECK(is_floating(theta.dtype) && (axes == 2 || axes == 3) && theta.sizes.size() == 3 &&
+                may_be_equal(theta.sizes[0], size[0]) && may_be_equal(theta.sizes[1], SymInt(axes)) &&
+                may_be_equal(theta.sizes[2], SymInt(axes + 1)),
+            kInvalidArgument, call.op().target, " cannot make places in an image of shape ", to_string(size), " from ",
+            to_string(theta.dtype), " ", to_string(theta.sizes),
+            "; images [N, C, H, W] need [N, 2, 3], images [N, C, D, H, W] need [N, 3, 4]");
+  SymShape sizes{size[0]};
+  sizes.insert(sizes.end(), size.begin() + 2, size.end());
+  sizes.push_back(SymInt(axes));
+  return tensor_meta(theta.dtype, sizes);
+}
+Value eval_affine_grid(const Call<Tensor>& call) {
+  const Shape sizes = constant_shape(result_meta(call).sizes);
+  const Shape inner(sizes.begin() + 1, sizes.end() - 1);
+  const Tensor base = affine_grid_base(inner, call.boolean(2)).to(DType::kF64),
+               theta = call.tensor(0).to(DType::kF64).contiguous(), out = Tensor::empty(sizes, DType::kF64);
+  const int64_t places = base.size(0), axes = sizes.back();
+  double* to = out.data<double>();
+  for (int64_t n = 0; n < sizes[0]; ++n)
+    for (int64_t p = 0; p < places; ++p)
+      for (int64_t a = 0; a < axes; ++a) {
+        const double *row = theta.data<double>() + (n * axes + a) * (axes + 1),
+                     *place = base.data<double>() + p * (axes + 1);
+        double sum = 0;
+        for (int64_t i = 0; i <= axes; ++i) sum += place[i] * row[i];
+        *to++ = sum;
+      }
+  return out.to(call.tensor(0).dtype());
+}
+
+// Positions from -1 to 1 of the middles (or of the outer ones' middles) of `size` pixels.
+std::vector<float> positions_along(int64_t size, bool align_corners) {
+  std::vector<float> out;
+  for (int64_t i = 0; i < size; ++i) {
+    const double at = static_cast<double>(i), n = static_cast<double>(size);
+    out.push_back(static_cast<float>(size == 1 ? 0 : align_corners ? 2 * at / (n - 1) - 1 : (2 * at + 1) / n - 1));
+  }
+  return out;
+}
+
 }  // namespace
+
+Tensor affine_grid_base(const Shape& sizes, bool align_corners) {
+  const size_t axes = sizes.size();
+  const int64_t places = numel_of(sizes);
+  std::vector<std::vector<float>> positions;
+  for (const int64_t size : sizes) positions.push_back(positions_along(size, align_corners));
+  const Tensor out = Tensor::empty({places, static_cast<int64_t>(axes) + 1}, DType::kF32);
+  float* to = out.data<float>();
+  for (int64_t place = 0; place < places; ++place) {
+    int64_t rest = place;
+    for (size_t i = axes; i-- > 0; rest /= sizes[i]) *to++ = positions[i][static_cast<size_t>(rest % sizes[i])];
+    *to++ = 1;
+  }
+  return out;
+}
 
 void add_sample_ops(std::vector<OpDef>& ops) {
   for (const char* name : {"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"})
@@ -151,6 +213,8 @@ void add_sample_ops(std::vector<OpDef>& ops) {
                                 "(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
                                 "align_corners) -> Tensor"),
                          infer_grid_sampler, eval_grid_sampler, {.activation = 0}, Family::kResize));
+  ops.push_back(define("aten::affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
+                       infer_affine_grid, eval_affine_grid, {.activation = 0}));
 }
 
 }  // namespace qdq

@@ -1,10 +1,11 @@
-// Powers, determinants and inverses of square matrices.
+// Powers, determinants and inverses of square matrices, and systems of linear equations.
 #include <algorithm>
 #include <cmath>
 
 #include "op/composed.h"
 #include "op/elements.h"
 #include "op/families.h"
+#include "op/math.h"
 
 namespace qdq {
 namespace {
@@ -76,6 +77,37 @@ Value eval_det_and_factors(const Call<Tensor>& call) {
 }
 template <class T> BasicValue<T> det(const Call<T>& call) { return item(run_op<T>("_linalg_det", {call[0]}), 0); }
 
+// The sign of det and log |det|, which does not overflow where det does; and the factors.
+MetaValue infer_slogdet_and_factors(const Call<TensorMeta>& call) {
+  const MetaValue found = infer_det_and_factors(call);
+  const auto& parts = *found.get_if<MetaValue::List>();
+  return MetaValue::List{parts[0], parts[0], parts[1], parts[2]};
+}
+Value eval_slogdet_and_factors(const Call<Tensor>& call) {
+  const Value found = eval_det_and_factors(call);
+  const auto tensor = [&](size_t i) { return *found.get_if<Value::List>()->at(i).get_if<Tensor>(); };
+  const Tensor factors = tensor(1).to(DType::kF64), exchanged = tensor(2);
+  const Tensor signs = Tensor::empty(tensor(0).sizes(), DType::kF64), logs = Tensor::empty(signs.sizes(), DType::kF64);
+  const int64_t n = factors.size(-1);
+  for (int64_t i = 0; i < signs.numel(); ++i) {
+    double sign = 1, sum = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const double diagonal = factors.data<double>()[(i * n + k) * n + k];
+      if ((diagonal < 0) != (exchanged.data<int32_t>()[i * n + k] != k + 1)) sign = -sign;
+      if (diagonal == 0) sign = 0;
+      sum += math::log(std::fabs(diagonal));
+    }
+    signs.data<double>()[i] = sign;
+    logs.data<double>()[i] = sum;
+  }
+  const DType dtype = call.tensor(0).dtype();
+  return Value::List{signs.to(dtype), logs.to(dtype), tensor(1), exchanged};
+}
+template <class T> BasicValue<T> slogdet(const Call<T>& call) {
+  const BasicValue<T> all = run_op<T>("_linalg_slogdet", {call[0]});
+  return typename BasicValue<T>::List{item(all, 0), item(all, 1)};
+}
+
 // The inverse of matrices [*, N, N], by elimination in float64, and 0, or the place, counted from 1, of the first pivot
 // that is 0.
 MetaValue infer_inverse_and_info(const Call<TensorMeta>& call) {
@@ -129,6 +161,19 @@ template <class T> BasicValue<T> inverse(const Call<T>& call) {
   return item(run_op<T>("linalg_inv_ex", {call[0], true}), 0);
 }
 
+// (A [*, N, N], B [*, N, K] or vectors [*, N], left): X with A X = B, or with X A = B.
+template <class T> BasicValue<T> solve(const Call<T>& call) {
+  const SymShape a = shape_of(call[0]), b = shape_of(call[1]);
+  const bool are_vectors = b.size() == 1 || (a.size() == b.size() + 1 && std::equal(b.begin(), b.end(), a.begin()));
+  QDQ_CHECK(call.boolean(2) || !are_vectors, kInvalidArgument, call.op().target,
+            " with left=False needs matrices, found shape ", to_string(b));
+  const BasicValue<T> inverted = run_op<T>("linalg_inv", {call[0]});
+  if (!call.boolean(2)) return run_op<T>("matmul", {call[1], inverted});
+  if (!are_vectors) return run_op<T>("matmul", {inverted, call[1]});
+  const BasicValue<T> columns = run_op<T>("unsqueeze", {call[1], int64_t{-1}});
+  return run_op<T>("squeeze.dim", {run_op<T>("matmul", {inverted, columns}), int64_t{-1}});
+}
+
 }  // namespace
 
 void add_square_matrix_ops(std::vector<OpDef>& ops) {
@@ -145,6 +190,11 @@ void add_square_matrix_ops(std::vector<OpDef>& ops) {
   add("aten::linalg_inv(Tensor A) -> Tensor", inverse, inverse);
   add("aten::inverse(Tensor self) -> Tensor", inverse, inverse);
   add("aten::linalg_matrix_power(Tensor self, int n) -> Tensor", matrix_power, matrix_power);
+  add("aten::_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
+      infer_slogdet_and_factors, eval_slogdet_and_factors);
+  add("aten::linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", slogdet, slogdet);
+  add("aten::slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", slogdet, slogdet);
+  add("aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", solve, solve);
 }
 
 }  // namespace qdq

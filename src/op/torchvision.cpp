@@ -1,5 +1,8 @@
-// Operators of torchvision, which detectors use: regions of images in a fixed number of bins, and convolutions whose
-// taps move. And ONNX's form of the first that takes the largest sample.
+// Operators of torchvision, which detectors use: regions of images in a fixed number of bins, convolutions whose taps
+// move, and the choice among boxes that overlap. And ONNX's form of the first that takes the largest sample.
+#include <algorithm>
+#include <numeric>
+
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -242,6 +245,51 @@ Value eval_deform_conv(const Call<Tensor>& call) {
   return out.to(call.tensor(0).dtype());
 }
 
+// (dets [N, 4]: x1, y1, x2, y2; scores [N]; iou_threshold) -> the numbers of the boxes, from the largest score on, that
+// share with no box before them more than this part of the area of both.
+MetaValue infer_nms(const Call<TensorMeta>& call) {
+  const TensorMeta &boxes = call.tensor(0), &scores = call.tensor(1);
+  QDQ_CHECK(boxes.sizes.size() == 2 && may_be_equal(boxes.sizes[1], SymInt(4)) && scores.sizes.size() == 1 &&
+                may_be_equal(boxes.sizes[0], scores.sizes[0]),
+            kInvalidArgument, call.op().target, " needs boxes [N, 4] and scores [N], found ", to_string(boxes.sizes),
+            " and ", to_string(scores.sizes));
+  QDQ_CHECK(boxes.dtype == scores.dtype, kInvalidArgument, call.op().target,
+            " needs boxes and scores of one dtype, found ", to_string(boxes.dtype), " and ", to_string(scores.dtype));
+  return tensor_meta(DType::kS64, {size_from_values()});
+}
+template <class T> std::vector<int64_t> chosen_boxes(const T* boxes, const T* scores, int64_t count, double threshold) {
+  const auto area = [&](const T* b) { return (b[2] - b[0]) * (b[3] - b[1]); };
+  // As in torchvision, whose comparison also decides what becomes of boxes whose areas are 0 or NaN.
+  const auto overlap = [&](const T* a, const T* b) {
+    const T width = std::max(T(0), std::min(a[2], b[2]) - std::max(a[0], b[0])),
+            height = std::max(T(0), std::min(a[3], b[3]) - std::max(a[1], b[1])), shared = width * height;
+    return static_cast<double>(shared / (area(a) + area(b) - shared)) > threshold;
+  };
+  std::vector<int64_t> order(static_cast<size_t>(count)), chosen;
+  std::iota(order.begin(), order.end(), 0);
+  // NaN is the largest score, as PyTorch sorts.
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return scores[a] > scores[b] || (scores[a] != scores[a] && scores[b] == scores[b]);
+  });
+  for (const int64_t i : order)
+    if (std::none_of(chosen.begin(), chosen.end(), [&](int64_t c) { return overlap(boxes + 4 * c, boxes + 4 * i); }))
+      chosen.push_back(i);
+  return chosen;
+}
+Value eval_nms(const Call<Tensor>& call) {
+  infer_call(call);
+  const Tensor boxes = call.tensor(0).contiguous(), scores = call.tensor(1).contiguous();
+  const bool is_wide = boxes.dtype() == DType::kF64;
+  QDQ_CHECK(is_wide || boxes.dtype() == DType::kF32, kUnsupported, call.op().target,
+            " needs boxes in float32 or float64, found ", to_string(boxes.dtype()));
+  const auto choose = [&](auto zero) {
+    using T = decltype(zero);
+    return chosen_boxes(boxes.data<T>(), scores.data<T>(), scores.size(0), call.number(2));
+  };
+  const std::vector<int64_t> chosen = is_wide ? choose(0.0) : choose(0.0f);
+  return Tensor::of<int64_t>({static_cast<int64_t>(chosen.size())}, chosen);
+}
+
 }  // namespace
 
 void add_torchvision_ops(std::vector<OpDef>& ops) {
@@ -258,6 +306,8 @@ void add_torchvision_ops(std::vector<OpDef>& ops) {
       "stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, "
       "SymInt offset_groups, bool use_mask) -> Tensor",
       infer_deform_conv, eval_deform_conv, {.activation = 0, .weight = 1, .bias = 4}));
+  ops.push_back(
+      define("torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", infer_nms, eval_nms));
 }
 
 }  // namespace qdq

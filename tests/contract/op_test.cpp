@@ -106,7 +106,7 @@ TEST(OpContract, EveryOperatorComputesWhatPyTorchComputes) {
   }
 }
 
-// PyTorch alone does not have the operators of ONNX and torchvision; tests/golden/onnx has their cases.
+// PyTorch alone does not have the operators of ONNX and torchvision; tests/golden/onnx has the cases of most.
 bool is_of_onnx(const OpDef& op) {
   return op.target.starts_with("torch.ops.onnx.") || op.target.starts_with("torch.ops.torchvision.");
 }

@@ -28,6 +28,7 @@ import zipfile
 import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # defines quantized_decomposed
+import torchvision  # noqa: F401 (defines torchvision.nms)
 from torch._decomp import core_aten_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -1298,6 +1299,10 @@ def images():
                 if mode < 2:
                     case("grid_sampler_3d", B(x3), B(grid3), mode, padding, align, tol=tol)
     case("grid_sampler", x2, grid2, 0, 0, False, tol=tol)
+    for align in (False, True):
+        case("affine_grid_generator", B(rand(2, 2, 3)), [B(2), 5, 3, 4], align, tol=tol)
+        case("affine_grid_generator", rand(2, 3, 4).double(), [2, 5, 3, 1, 2], align, tol=tol)
+    case("affine_grid_generator", torch.tensor([[[inf, 0, 1], [nan, 1, -inf]]]), [1, 1, 2, 2], False)
     case("grid_sampler", x3.double(), grid3.double(), 0, 2, False)
 
 
@@ -1543,6 +1548,21 @@ def determinants():
         case(name, B(rand(3, 4, 4)), tol=[1e-5, 1e-5])
         case(name, rand(2, 3, 3, dtype=f64), tol=[1e-12, 1e-12])
         case(name, torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+    for name in ("slogdet", "linalg_slogdet", "_linalg_slogdet"):
+        case(name, B(rand(5, 4, 4)), tol=[1e-5, 1e-5])
+        case(name, 1e30 * rand(3, 3), tol=[1e-5, 1e-5])  # the determinant itself is too large for float32
+        case(name, rand(2, 3, 3, dtype=f64), tol=[1e-12, 1e-12])
+        case(name, torch.tensor([[1.0, 2.0], [2.0, 4.0]]))
+
+
+def systems():
+    square = lambda *batch, dtype=f32: rand(*batch, 4, 4, dtype=dtype) + 3 * torch.eye(4, dtype=dtype)
+    tol = [1e-5, 1e-5]
+    case("linalg_solve", B(square(3)), B(rand(3, 4, 2)), tol=tol)
+    case("linalg_solve", B(square(3)), B(rand(3, 4)), tol=tol)
+    case("linalg_solve", square(3), rand(4), tol=tol)
+    case("linalg_solve", square(), rand(2, 5, 4), left=False, tol=tol)
+    case("linalg_solve", square(dtype=f64), rand(4, dtype=f64), tol=[1e-12, 1e-12])
 
 
 def inverses():
@@ -1748,6 +1768,20 @@ def rows():
     np.savez_compressed(HERE / "op/rows.npz", **found)
 
 
+def detection():
+    nms = "torch.ops.torchvision.nms.default"
+    corner, size, scores = rand(12, 2), 2 * rand(12, 2).abs(), rand(12)
+    boxes = torch.cat((corner, corner + size), 1)
+    for threshold in (0.0, 0.3, 1.0):
+        exact(nms, B(boxes), B(scores), threshold)
+    exact(nms, boxes.double(), scores.double(), 0.2)
+    # Equal scores, boxes without area, and what is no number.
+    boxes[3], boxes[7] = boxes[2], torch.tensor([1.0, 1, 1, 1])
+    scores[3], boxes[9, 1], boxes[10, 2], scores[11] = scores[2], nan, inf, -inf
+    exact(nms, boxes, scores, 0.25)
+    exact(nms, torch.zeros(0, 4), torch.zeros(0), 0.5)
+
+
 def core_operators():
     """The core ATen opset: what torch.export promises to decompose programs to."""
     core = []
@@ -1837,11 +1871,13 @@ def main():
         compositions,
         in_place_forms,
         special_names,
+        detection,
     ):
         make()
     if not PARTS:
         rows()
     determinants()
+    systems()
     inverses()
     complex_numbers()
     frames()

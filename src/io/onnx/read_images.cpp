@@ -6,6 +6,7 @@
 #include "io/onnx/import.h"
 #include "io/onnx/chains.h"
 #include "io/onnx/window.h"
+#include "op/resize.h"
 
 namespace qdq {
 namespace {
@@ -327,16 +328,6 @@ void grid_sample(OnnxCall& call) {
                       call.integer("align_corners", 0) != 0}));
 }
 
-// Positions from -1 to 1 of the middles (or of the outer ones' middles) of `size` pixels.
-std::vector<float> grid_positions(int64_t size, bool align_corners) {
-  std::vector<float> out;
-  for (int64_t i = 0; i < size; ++i) {
-    const double at = static_cast<double>(i), n = static_cast<double>(size);
-    out.push_back(static_cast<float>(align_corners ? (size == 1 ? 0 : 2 * at / (n - 1) - 1) : (2 * at + 1) / n - 1));
-  }
-  return out;
-}
-
 void affine_grid(OnnxCall& call) {
   const bool align_corners = call.integer("align_corners", 0) != 0;
   std::vector<int64_t> sizes = call.integers(1);
@@ -347,16 +338,7 @@ void affine_grid(OnnxCall& call) {
     if (size < 1 || size > (1 << 14)) call.refuse("makes a grid of ", to_string(inner));
   const int64_t places = numel_of(inner);
   if (places > (1 << 24)) call.refuse("makes a grid of ", places, " places");
-  // Of each place: its position, last axis first, and 1.
-  std::vector<float> all;
-  std::vector<std::vector<float>> positions;
-  for (const int64_t size : inner) positions.push_back(grid_positions(size, align_corners));
-  for (int64_t place = 0; place < places; ++place) {
-    int64_t rest = place;
-    for (size_t i = axes; i-- > 0; rest /= inner[i]) all.push_back(positions[i][static_cast<size_t>(rest % inner[i])]);
-    all.push_back(1);
-  }
-  Node* base = float_constant(call, "grid", {places, static_cast<int64_t>(axes) + 1}, all);
+  Node* base = call.import().constant(affine_grid_base(inner, align_corners), "grid");
   if (call.meta(0).dtype != DType::kF32) base = call.call("to.dtype", {base, call.meta(0).dtype});
   Node* out = call.call("matmul.default", {base, call.call("transpose.int", {call.tensor(0), 1, 2})});
   std::vector<int64_t> shape = {-1};

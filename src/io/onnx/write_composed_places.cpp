@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "io/onnx/export.h"
+#include "op/resize.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -413,14 +414,65 @@ void numel(AtenCall& call) { call.finish("Size", {call.tensor(0)}); }
 // Checks that end the run, which ONNX does not have.
 void nothing(AtenCall&) {}
 
+// (self, output_size, kernel_size, dilation, padding, stride), with or without a batch
+void add_columns(AtenCall& call) {
+  if (!call.file().reaches(18)) call.refuse("adds up columns, which ONNX can from opset 18 on");
+  const auto numbers = [&](size_t i) { return call.integers(i, 2); };
+  const std::vector<int64_t> padding = numbers(4);
+  const bool has_batch = call.rank(0) == 3;
+  const OnnxAttributes attributes = {"dilations", numbers(3),
+                                     "strides",   numbers(5),
+                                     "pads",      std::vector<int64_t>{padding[0], padding[1], padding[0], padding[1]}};
+  const std::string columns = has_batch ? call.tensor(0) : unsqueeze(call, call.tensor(0), {0}),
+                    block = call.integers_as_tensor(numbers(2)), image = call.sizes(1, false);
+  if (has_batch) return call.finish("Col2Im", {columns, image, block}, attributes);
+  call.finish("Squeeze", {call.emit("Col2Im", {columns, image, block}, attributes), call.integers_as_tensor({0})});
+}
+
+// (self, indices in each plane, output_size, ...): scattered along the elements of each plane of zeros.
+void unpool(AtenCall& call) {
+  const size_t axes = call.arg(2).list().size();
+  const auto front = static_cast<int64_t>(call.rank(0) - axes);
+  const auto numbers = [&](std::vector<int64_t> values) { return call.integers_as_tensor(std::move(values)); };
+  const std::string planes = call.emit("Slice", {shape(call, call.tensor(0)), numbers({0}), numbers({front})}),
+                    rows = call.emit("Concat", {planes, numbers({-1})}, {"axis", 0}),
+                    sizes = call.emit("Concat", {planes, call.sizes(2, false)}, {"axis", 0});
+  const auto in_rows = [&](const std::string& x) { return call.emit("Reshape", {x, rows}); };
+  const std::string zeros = in_rows(call.emit("Expand", {call.scalar(0, call.result().dtype), sizes}));
+  const std::string out =
+      call.emit("ScatterElements", {zeros, in_rows(call.tensor(1)), in_rows(call.tensor(0))}, {"axis", front});
+  call.finish("Reshape", {out, sizes});
+}
+
+// (theta, size, align_corners): the places of an image times theta.
+void affine_grid(AtenCall& call) {
+  const SymShape& sizes = call.result().sizes;
+  Shape inner;
+  for (size_t i = 1; i + 1 < sizes.size(); ++i)
+    if (const auto known = sizes[i].constant()) inner.push_back(*known);
+  if (inner.size() + 2 != sizes.size()) {
+    if (!call.file().reaches(20)) call.refuse("makes a grid of open size, which ONNX can from opset 20 on");
+    return call.finish("AffineGrid", {call.tensor(0), call.sizes(1, false)}, {"align_corners", call.flag(2)});
+  }
+  const Tensor base = affine_grid_base(inner, call.flag(2)).to(call.result().dtype);
+  const std::string out = call.emit(
+      "MatMul", {call.file().constant(base, call.node().name() + "_base"), transpose(call, call.tensor(0), {0, 2, 1})});
+  std::vector<int64_t> wanted{-1};
+  wanted.insert(wanted.end(), inner.begin(), inner.end());
+  wanted.push_back(static_cast<int64_t>(inner.size()));
+  call.finish("Reshape", {out, call.integers_as_tensor(wanted)});
+}
+
 constexpr AtenExporter kComposedPlaceExporters[] = {{"_assert_async.msg", nothing},
                                                     {"_assert_scalar.default", nothing},
                                                     {"_assert_tensor_metadata.default", nothing},
                                                     {"adjoint.default", turn},
+                                                    {"affine_grid_generator.default", affine_grid},
                                                     {"broadcast_tensors.default", broadcast_all},
                                                     {"bucketize.Scalar", search_sorted},
                                                     {"bucketize.Tensor", search_sorted},
                                                     {"channel_shuffle.default", shuffle_channels},
+                                                    {"col2im.default", add_columns},
                                                     {"column_stack.default", stack},
                                                     {"copy.default", fill},
                                                     {"diag.default", embed_diagonal},
@@ -445,6 +497,8 @@ constexpr AtenExporter kComposedPlaceExporters[] = {{"_assert_async.msg", nothin
                                                     {"mT.default", turn},
                                                     {"masked_scatter.default", masked_scatter},
                                                     {"masked_select.default", masked_select},
+                                                    {"max_unpool2d.default", unpool},
+                                                    {"max_unpool3d.default", unpool},
                                                     {"meshgrid.default", meshgrid},
                                                     {"meshgrid.indexing", meshgrid},
                                                     {"movedim.intlist", move_axes},

@@ -235,6 +235,18 @@ void non_max_suppression(AtenCall& call) {
               {"center_point_box", call.flag(5)});
 }
 
+// (boxes [N, 4], scores [N], iou_threshold): one image and one class, of which all boxes may be chosen.
+void nms(AtenCall& call) {
+  const auto numbers = [&](std::vector<int64_t> values) { return call.integers_as_tensor(std::move(values)); };
+  const auto with_axes = [&](size_t i, std::vector<int64_t> axes) {
+    return call.emit("Unsqueeze", {call.operand(i, DType::kF32), numbers(std::move(axes))});
+  };
+  const std::string found = call.emit(
+      "NonMaxSuppression",
+      {with_axes(0, {0}), with_axes(1, {0, 1}), call.emit("Shape", {call.tensor(1)}), call.operand(2, DType::kF32)});
+  call.finish("Squeeze", {call.emit("Slice", {found, numbers({2}), numbers({3}), numbers({1})}), numbers({1})});
+}
+
 // (input, rois [K, 5], spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): the first number of each
 // row tells the image.
 void roi_align(AtenCall& call) {
@@ -301,6 +313,7 @@ constexpr AtenExporter kPlaceExporters[] = {{"_local_scalar_dense.default", item
                                             {"index_put.default", index_put},
                                             {"index_select.default", index_select},
                                             {"item.default", item},
+                                            {"nms.default", nms},
                                             {"non_max_suppression.default", non_max_suppression},
                                             {"nonzero.default", nonzero},
                                             {"roi_align.default", roi_align},
