@@ -140,7 +140,7 @@ class ObserverPlacement {
   // One observer of a class and dtype serves all that read the value.
   void observe_input(size_t i, Node* value, const ObserverWithArgs& observer, bool is_first) {
     const TensorMeta* meta = value->meta.val.tensor();
-    if (meta == nullptr || !is_floating(meta->dtype)) return;
+    if (meta == nullptr || !is_quantizable(meta->dtype)) return;
     const std::string wanted = dtype_of(observer), given = dtype_of_output(value);
     const bool is_dynamic = observer.settings().is_dynamic;
     if (is_dynamic ? !is_first : wanted == kFloat || wanted == given) return;
@@ -211,7 +211,7 @@ class ObserverPlacement {
     const ObserverWithArgs& observer = *call.effective->activation;
     if (dtype_of(observer) == kFloat || observer.settings().is_dynamic) return;
     Node* value = call.traced.output;
-    if (!is_floating(value->meta.val.tensor()->dtype)) return;
+    if (!is_quantizable(value->meta.val.tensor()->dtype)) return;
     const bool reuses = is_reuse_input(*call.effective);
     const Argument* first = call.traced.args.empty() ? nullptr : &call.traced.args[0];
     const bool reads_input =

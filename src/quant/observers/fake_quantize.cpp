@@ -77,7 +77,7 @@ void round_to_float_zero_points(const float* x, const kernel::ChannelAffine& aff
 
 Tensor fake_quantized(const Tensor& x, const QParams& qparams, const ObserverArgs& settings, IntegerRange limits,
                       Tensor* mask) {
-  QDQ_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kF16 || x.dtype() == DType::kBF16, kInvalidArgument,
+  QDQ_CHECK(is_quantizable(x.dtype()), kInvalidArgument,
             "fake quantization rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
   if (x.dtype() != DType::kF32) return fake_quantized(x.to(DType::kF32), qparams, settings, limits, mask).to(x.dtype());
   const Tensor input = x.contiguous();

@@ -32,6 +32,8 @@ bool is_symmetric(QScheme scheme);
 // eager and FX mode have on them: torch.quint8, qint8 and qint32, or torch.quint4x2 on uint8. A few refusals of PyTorch
 // depend on it.
 enum class QDType { kPlain, kQuantized, kQuint4x2 };
+// Whether quantization rounds tensors of this dtype: as in PyTorch float32, and widened to it float16 and bfloat16.
+inline bool is_quantizable(DType t) { return t == DType::kF32 || t == DType::kF16 || t == DType::kBF16; }
 
 // The settings that an observer is constructed with; those a class does not have are ignored by it (observer_reads).
 struct ObserverArgs {

@@ -329,11 +329,11 @@ bool PatternAnnotator::hand_on(Node* node, const PatternRow& row) {
   return true;
 }
 
-// Whether the operand can be observed; else the reason is noted. PyTorch annotates integers in some patterns, and its
-// observers fail on them.
+// Whether the operand can be observed; else the reason is noted. PyTorch annotates integers in some patterns, on which
+// its observers fail, and float64 in all, which its quantized programs refuse.
 bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, const Node* operand) {
   const TensorMeta* meta = operand->meta.val.tensor();
-  if (!row.only_float32 && (meta == nullptr || is_floating(meta->dtype))) return true;
+  if (!row.only_float32 && (meta == nullptr || is_quantizable(meta->dtype))) return true;
   const bool is_float = meta != nullptr && meta->dtype == DType::kF32;
   // One number everywhere, as masks are made of: PyTorch looks at a stored number alone, and fails on others.
   const auto is_large = [&] {
@@ -373,7 +373,7 @@ bool PatternAnnotator::has_observable_output(const PatternRow& row, const Node* 
   if (row.output == Output::kContinued || row.output == Output::kFloat) return true;
   const TensorMeta* meta = last->meta.val.tensor();
   std::string why;
-  if (meta && !is_floating(meta->dtype))
+  if (meta && !is_quantizable(meta->dtype))
     why = concat("its result is ", to_string(meta->dtype), ", and only float32 is quantized");
   else if (is_like_input(row.output) && argument_in_role(*last, &Roles::activation).is_none())
     why = "qdq knows no input of it whose numbers its output could share";

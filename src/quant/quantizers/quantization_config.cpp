@@ -129,7 +129,7 @@ void convert_scalars_to_attributes(Program& program, Compat compat) {
   for (Node* node : program.graph->nodes()) {
     if (!node->is(op::kAdd) && !node->is(op::kMul)) continue;
     const TensorMeta* result = node->meta.val.tensor();
-    if (compat == Compat::kNone && result && !is_floating(result->dtype)) continue;
+    if (compat == Compat::kNone && result && !is_quantizable(result->dtype)) continue;
     for (size_t i = 0; i < node->args().size(); ++i) {
       const std::optional<double> number = node->arg(i).number();
       if (!number) continue;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "exec/interpreter.h"
 #include "quant/quantizers/annotation_quantizer.h"
 #include "quant/quantizers/composable_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
@@ -169,6 +170,25 @@ TEST(Explain, OperandsThatAreNotFloat) {
   const Explanation add = explain(prepared, "add");
   EXPECT_EQ(add.outcome, Outcome::kFloat);
   EXPECT_NE(add.reason.find("its operand x is int64, and only float32 is quantized"), std::string::npos) << add.reason;
+}
+
+TEST(Explain, OperatorsOnFloat64StayAsTheyAre) {
+  ProgramBuilder b;
+  Node *x = b.input("x", {2, 3}), *weight = b.input("weight", {4, 3});
+  for (Node* node : {x, weight}) std::get<TensorMeta>(node->meta.val.value).dtype = DType::kF64;
+  Node* sum = b.call("add.Tensor", {b.call("linear.default", {x, weight}), 0.1});
+  Program program = b.finish({sum});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  const Explanation linear = explain(prepared, "linear");
+  EXPECT_EQ(linear.outcome, Outcome::kFloat);
+  EXPECT_NE(linear.reason.find("is float64, and only float32 is quantized"), std::string::npos) << linear.reason;
+  const auto ones = [](Shape sizes) { return Tensor::full(std::move(sizes), DType::kF64, 1); };
+  const std::vector<Tensor> inputs{ones({2, 3}), ones({4, 3})};
+  prepared.run(inputs);
+  const Tensor out = Interpreter(convert_pt2e(prepared), {}).run(inputs)[0];
+  EXPECT_EQ(out.dtype(), DType::kF64);
+  EXPECT_EQ(out.data<double>()[0], 3.1);  // 0.1 keeps its digits
 }
 
 TEST(Explain, ListsOfIntegersStayAsTheyAre) {
