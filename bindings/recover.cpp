@@ -116,7 +116,8 @@ val choose_precision_of(int handle, const val& score, const std::string& wish, c
     if (!score.isNull())
       measures.score = [&](const std::vector<std::vector<Tensor>>& outputs) {
         val batches = val::array();
-        for (const std::vector<Tensor>& batch : outputs) batches.call<void>("push", tensors_to(batch));
+        for (const std::vector<Tensor>& batch : recovery.own_outputs(outputs))
+          batches.call<void>("push", tensors_to(batch));
         return score(batches).as<double>();
       };
     PrecisionWish wished;

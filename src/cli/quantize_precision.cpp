@@ -24,7 +24,7 @@ Target target_of_metric(const QuantizeOptions& options, const Recovery& recovery
   const double sign = measure.is_more_better() ? 1 : -1;
   const auto inputs = std::make_shared<const Outputs>(measure.reads_inputs() ? all_batches(data, host) : Outputs());
   const auto score = [=, &recovery, &host](const Outputs& outputs) {
-    return sign * measure(outputs, {&recovery.outputs(), inputs.get(), {}}, host);
+    return sign * measure(recovery.own_outputs(outputs), {&recovery.outputs(), inputs.get(), {}}, host);
   };
   return {score, sign * *options.target_metric, "metric", "", sign};
 }
@@ -110,7 +110,7 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
             drop ? "--target-drop" : "--target-metric",
             " judges by the samples of --calibrate and their --labels; leave out --test");
   QDQ_CHECK(!agreement || (*agreement > 0 && *agreement <= 100), kInvalidArgument, "--target-agreement is ",
-            agreement.value_or(0), "; wanted a percentage above 0");
+            agreement.value_or(0), "; wanted a percentage above 0, at most 100");
   QDQ_CHECK(!drop || *drop >= 0, kInvalidArgument, "--target-drop is ", drop.value_or(0),
             "; wanted points of top-1, 0 or more");
   QDQ_CHECK(!options.max_latency || (*options.max_latency > 0 && std::isfinite(*options.max_latency)), kInvalidArgument,

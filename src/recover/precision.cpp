@@ -190,7 +190,7 @@ class Searcher {
 OutputScore decibels_score(const Recovery& recovery) {
   return [&recovery](const std::vector<std::vector<Tensor>>& outputs) {
     OutputError error;
-    for (size_t i = 0; i < outputs.size(); ++i) error.add(recovery.outputs()[i], outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) error.add(recovery.judged()[i], recovery.judged(outputs[i]));
     return error.decibels();
   };
 }

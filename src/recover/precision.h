@@ -12,7 +12,8 @@
 
 namespace qdq {
 
-// What the outputs of all batches, in order, are worth; more is better.
+// What the outputs of all batches, in order, are worth; more is better. It gets what Simulation::run gives, of which
+// Recovery::own_outputs are the program's.
 using OutputScore = std::function<double(const std::vector<std::vector<Tensor>>& outputs)>;
 // The score of a search without a target: OutputError::decibels of the outputs.
 OutputScore decibels_score(const Recovery& recovery);

@@ -202,7 +202,8 @@ class SharedRuns {
       recovery_.tell_again();
       Interpreter::Walk rest = walks_[i].clone();
       while (rest.next() != nullptr) rest.advance();
-      error.add(recovery_.outputs()[static_cast<size_t>(batches_[i] - recovery_.batches().data())], rest.outputs());
+      error.add(recovery_.judged()[static_cast<size_t>(batches_[i] - recovery_.batches().data())],
+                recovery_.judged(rest.outputs()));
     }
     return error.decibels();
   }

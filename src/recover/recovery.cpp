@@ -8,8 +8,8 @@
 
 #include "exec/footprint.h"
 #include "op/facts.h"
-#include "op/size_symbols.h"
 #include "quant/prepared_impl.h"
+#include "recover/judged_outputs.h"
 
 namespace qdq {
 
@@ -58,12 +58,26 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
             "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "
             "equalizes channels itself); leave the equalization config out");
-  const FloatProgram floats(prepared);
+  FloatProgram floats(prepared);
+  floats.judge();
   Interpreter interpreter = floats.interpreter();
+  std::vector<std::vector<Tensor>> runs;
   for (const Batch& batch : batches_) {
     tell_again();
-    outputs_.push_back(interpreter.run(batch));
+    runs.push_back(interpreter.run(batch));
+    judged_.push_back(judged(runs.back()));
   }
+  outputs_ = own_outputs(std::move(runs));
+}
+
+std::vector<Tensor> Recovery::judged(std::vector<Tensor> of_run) const {
+  return judged_outputs(prepared_.program(), std::move(of_run));
+}
+
+std::vector<std::vector<Tensor>> Recovery::own_outputs(std::vector<std::vector<Tensor>> of_runs) const {
+  const size_t own = prepared_.program().graph->output_node()->arg(0).list().size();
+  for (std::vector<Tensor>& outputs : of_runs) outputs.resize(std::min(own, outputs.size()));
+  return of_runs;
 }
 
 double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max()); }
@@ -82,7 +96,7 @@ double Recovery::decibels(int64_t samples) {
 void Recovery::add_errors(OutputError& error, const std::vector<const Batch*>& batches) {
   for (const Batch* batch : batches) {
     tell_again();
-    error.add(outputs_[static_cast<size_t>(batch - batches_.data())], simulation().run(*batch));
+    error.add(judged_[static_cast<size_t>(batch - batches_.data())], judged(simulation().run(*batch)));
   }
 }
 
@@ -217,15 +231,9 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
   if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
   const FloatProgram floats(prepared);
   std::vector<Tensor> outputs = floats.interpreter().run(batch), found = Simulation(prepared).run(batch);
-  // Where a run tells how many boxes or tokens there are, those of one run are not those of the other.
-  const Argument::List& results = impl.program.graph->output_node()->arg(0).list();
-  for (size_t i = 0; i < outputs.size() && i < results.size(); ++i) {
-    const TensorMeta* meta = results[i].node() ? results[i].node()->meta.val.tensor() : nullptr;
-    if (meta == nullptr || std::all_of(meta->sizes.begin(), meta->sizes.end(), is_known_outside)) continue;
-    outputs[i] = found[i] = Tensor::empty({0}, DType::kF32);
-  }
+  found.resize(outputs.size());
   OutputError error;
-  error.add(outputs, found);
+  error.add(judged_outputs(impl.program, outputs), judged_outputs(impl.program, found));
   std::vector<std::string> out;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (error.decibels(i) > 0.5) continue;

@@ -45,6 +45,11 @@ class Recovery {
   Prepared& prepared() { return prepared_; }
   const std::vector<Batch>& batches() const { return batches_; }
   const std::vector<std::vector<Tensor>>& outputs() const { return outputs_; }  // of the float program, by batch
+  // The same by which programs are judged, and what a run of the simulation has for them (judged_outputs.h); and what
+  // of a run is the program's own.
+  const std::vector<std::vector<Tensor>>& judged() const { return judged_; }
+  std::vector<Tensor> judged(std::vector<Tensor> of_run) const;
+  std::vector<std::vector<Tensor>> own_outputs(std::vector<std::vector<Tensor>> of_runs) const;
   int64_t num_samples() const;  // of all batches, along the first axis of the first input
   Simulation& simulation();
   // The float program; asked for before weights or biases change.
@@ -72,7 +77,7 @@ class Recovery {
 
   Prepared& prepared_;
   std::vector<Batch> batches_;
-  std::vector<std::vector<Tensor>> outputs_;  // of the float program
+  std::vector<std::vector<Tensor>> outputs_, judged_;  // of the float program
   std::unique_ptr<Simulation> simulation_;
   std::unique_ptr<FloatProgram> floats_;
   bool rounds_to_few_ = true;

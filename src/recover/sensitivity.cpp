@@ -69,8 +69,8 @@ std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all) {
   const std::vector<const Batch*> batches =
       recovery.some_batches(std::max(kFewest, std::min(samples, samples * kRuns / count)));
   for (const Batch* batch : batches) {
-    const std::vector<Tensor> wanted = exact.run(*batch);
-    together.add(wanted, rounding.run(*batch));
+    const std::vector<Tensor> wanted = recovery.judged(exact.run(*batch));
+    together.add(wanted, recovery.judged(rounding.run(*batch)));
     Interpreter::Walk floats = exact.walk(*batch), integers = rounding.walk(*batch);
     for (Suspect& suspect : suspects) {
       recovery.tell("sensitivity", done++ / static_cast<double>(count) / static_cast<double>(batches.size()));
@@ -84,10 +84,10 @@ std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all) {
             return x != nullptr && is_floating(x->dtype()) ? rounding.rounded(observer, *x) : Tensor();
           }));
       suspect.own.add({*plain.get_if<Tensor>()}, {*value.get_if<Tensor>()});
-      suspect.alone.add(wanted, finish(floats.clone(), *suspect.in_exact, value));
+      suspect.alone.add(wanted, recovery.judged(finish(floats.clone(), *suspect.in_exact, value)));
       const Value unrounded = integers.result_with(rounded_inputs(
           rounding, *suspect.in_rounded, [&](const Node& input, size_t) { return rounding.unrounded(input); }));
-      suspect.without.add(wanted, finish(integers.clone(), *suspect.in_rounded, unrounded));
+      suspect.without.add(wanted, recovery.judged(finish(integers.clone(), *suspect.in_rounded, unrounded)));
     }
   }
   if (all != nullptr) *all = together.decibels();

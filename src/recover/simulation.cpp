@@ -5,6 +5,7 @@
 #include "quant/layers.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
+#include "recover/judged_outputs.h"
 
 namespace qdq {
 
@@ -31,12 +32,15 @@ FloatProgram::FloatProgram(const Prepared& prepared)
 
 Interpreter FloatProgram::interpreter() const { return float_interpreter_of(program_, backends_); }
 
+void FloatProgram::judge() { add_judged_outputs(program_); }
+
 const Node* FloatProgram::node(const Node& of_prepared) const {
   const auto found = copies_.find(&of_prepared);
   return found == copies_.end() ? nullptr : found->second;
 }
 
 Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {
+  add_judged_outputs(program_);
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   rounders_.resize(impl.groups.size());
   for (const Node* node : prepared.program().graph->nodes()) {

@@ -27,6 +27,8 @@ class FloatProgram {
   Interpreter interpreter() const;
   const Node* node(const Node& of_prepared) const;  // null for one that the prepared program got later
   const Program& program() const { return program_; }
+  // From now on runs give what Simulation::run gives.
+  void judge();
 
  private:
   std::unordered_map<const Node*, Node*> copies_;
@@ -52,6 +54,7 @@ class Simulation {
   // Counts what changed what a run gives: refresh() to something new, set_rounding(), bypass().
   uint64_t version() const { return version_; }
 
+  // The outputs, and behind them the values of judged_outputs.h.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
   Interpreter::Walk walk(const std::vector<Tensor>& inputs);
   // The node that stands for one of the prepared program; null for the observers of constants.
