@@ -6,7 +6,7 @@ import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { fromJson } from "./names.js";
 import type { ObserverSummary } from "./observer.js";
-import { checkNearFields, jsonOf } from "./options.js";
+import { checkNearFields, jsonOf, shown } from "./options.js";
 import type { Program } from "./program.js";
 import type { Prepared } from "./pt2e.js";
 import type { EdgeOrNode } from "./qspec.js";
@@ -151,9 +151,10 @@ export interface SamplePrediction {
 export interface EvaluationReport {
   /**
    * The signal-to-noise ratio of the first output in dB; null: no error; { float: "-inf" } or "nan": a value that JSON
-   * does not have.
+   * does not have. An output with a size that only a run tells, such as a number of boxes, does not count; missing if
+   * no other is there.
    */
-  sqnr: number | null | { float: string };
+  sqnr?: number | null | { float: string };
   /** Milliseconds per sample, in batches of `batch`. */
   speed: { float: number; int8: number; batch?: number };
   /** Shares of the samples in percent; only for classifiers. */
@@ -220,6 +221,8 @@ export class LayerComparison extends Handle {
   }
   /** The errors of the candidate with this number; largest error first. */
   layers(candidate = 0): LayerError[] {
+    if (!Number.isSafeInteger(candidate) || candidate < 0)
+      throw new QdqError("InvalidArgument", `the candidate is ${shown(candidate)}, wanted its number, from 0`);
     return fromJson(unwrap(module().describeComparison(this.handle, candidate)));
   }
 }
@@ -288,7 +291,7 @@ const reportFields = [
 /** A self-contained HTML file that shows the report, as `qdq quantize --report` writes it. */
 export function reportHtml(report: Report): string {
   if (typeof report !== "object" || report === null)
-    throw new QdqError("InvalidArgument", `the report is ${report}, wanted an object`);
+    throw new QdqError("InvalidArgument", `the report is ${shown(report)}, wanted an object`);
   checkNearFields("a report", report, reportFields);
   return unwrap(module().writeReport(jsonOf(() => report, "the report")));
 }

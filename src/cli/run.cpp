@@ -93,6 +93,21 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
   }
 }
 
+// All batches of an output as one array, or each as one where their sizes differ behind the first axis.
+void add_output(const std::string& name, const std::vector<Tensor>& batches, std::vector<format::NamedTensor>& arrays) {
+  const auto behind = [](const Tensor& tensor) {
+    Shape out = tensor.sizes();
+    if (!out.empty()) out.erase(out.begin());
+    return out;
+  };
+  const bool join = std::all_of(batches.begin(), batches.end(), [&](const Tensor& batch) {
+    return batch.dim() == batches[0].dim() && behind(batch) == behind(batches[0]);
+  });
+  if (join) arrays.push_back({name, join_batches(batches)});
+  else
+    for (size_t b = 0; b < batches.size(); ++b) arrays.push_back({concat("b", b, "_", name), batches[b]});
+}
+
 // dB beside the first model; nothing where nothing differs, or nothing can be compared.
 std::optional<double> sqnr(const Score& score) {
   if (std::isnan(score.signal) || score.noise == 0) return std::nullopt;
@@ -187,15 +202,13 @@ void run(const RunOptions& options, Host& host) {
     }
   }
   std::vector<format::NamedTensor> arrays;
+  for (size_t o = 0; o < parts.size(); ++o) add_output(concat("output_", o), parts[o], arrays);
   std::string shapes;
   format::Json outputs = format::Json::array();
-  for (size_t o = 0; o < parts.size(); ++o) {
-    arrays.push_back({"output_" + std::to_string(o), join_batches(parts[o])});
-    shapes += concat("  ", arrays[o].name, ": ", to_string(arrays[o].tensor.dtype()),
-                     to_string(arrays[o].tensor.sizes()), "\n");
-    outputs.push_back({{"name", arrays[o].name},
-                       {"dtype", to_string(arrays[o].tensor.dtype())},
-                       {"shape", arrays[o].tensor.sizes()}});
+  for (const format::NamedTensor& array : arrays) {
+    shapes += concat("  ", array.name, ": ", to_string(array.tensor.dtype()), to_string(array.tensor.sizes()), "\n");
+    outputs.push_back(
+        {{"name", array.name}, {"dtype", to_string(array.tensor.dtype())}, {"shape", array.tensor.sizes()}});
   }
   host.files.write(options.output, format::write_npz(arrays));
   print_summary(concat("wrote ", options.output, "\n", shapes), {{"output", options.output}, {"outputs", outputs}},
@@ -273,18 +286,25 @@ void add_run(CommandLine& line) {
       verb->add_option("--inputs", options->inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
           ->type_name("IN");
   CLI::Option* output =
-      verb->add_option("-o,--output", options->output, "where to write output_0, output_1, ... (.npz)")
+      verb->add_option("-o,--output", options->output,
+                       "where to write output_0, output_1, ... (.npz); b0_output_0, ... if batches differ in shape")
           ->type_name("OUT.npz");
   add_generate_options(*verb, *options, {inputs, output});
   add_json_flag(*verb, options->json);
   add_session_options(*verb, options->session);
   add_data_options(*verb, options->data_options);
+  for (const char* option : {"--preprocess", "--batch-size", "--limit"})
+    verb->get_option("--generate")->excludes(verb->get_option(option));
 }
 
 void add_evaluate(CommandLine& line) {
   const auto options = std::make_shared<EvaluateOptions>();
-  CLI::App* verb = line.verb("evaluate", "measure how often models are right, and how often they agree with the first",
-                             [options](Host& host) { evaluate(*options, host); });
+  CLI::App* verb = line.verb(
+      "evaluate", "measure how often models are right, and how often they agree with the first",
+      [options](Host& host) { evaluate(*options, host); },
+      [&line, options] {
+        require(*line.app.get_subcommand("evaluate"), "--classes", !options->labels.empty(), "--labels");
+      });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples: .npz, .npy, or images in a folder or a .tar")
       ->required()

@@ -10,6 +10,7 @@
 
 #include "format/json.h"
 #include "kernel/difference.h"
+#include "op/size_symbols.h"
 #include "tensor/complex.h"
 
 namespace qdq {
@@ -63,6 +64,18 @@ Json choices_json(const Answer& answer) {
     out.push_back(
         json_object({{"class", answer.top[i].label}, {"share", format::json_of_number(answer.top[i].share)}}));
   return out;
+}
+
+// The first output whose sizes are known before a run, not counting those of text.
+std::optional<size_t> first_of_known_sizes(const Program& program) {
+  size_t at = 0;
+  for (const Argument& output : program.graph->output_node()->arg(0).list()) {
+    const TensorMeta* meta = output.node() ? output.node()->meta.val.tensor() : nullptr;
+    if (meta != nullptr && meta->dtype == DType::kString) continue;
+    if (meta == nullptr || std::all_of(meta->sizes.begin(), meta->sizes.end(), is_known_outside)) return at;
+    ++at;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -153,7 +166,8 @@ double Answers::agreement(const Answers& other) const {
 
 Evaluation::Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels)
     : float_{lower(float_program), {}}, int8_{lower(quantized), {}}, labels_(std::move(labels)),
-      classes_(count_classes(float_program)) {}
+      classes_(count_classes(float_program)), compared_(first_of_known_sizes(float_program)),
+      classifies_(compared_ == size_t{0}) {}
 
 std::vector<Tensor> Evaluation::run(Contender& model, const std::vector<Tensor>& inputs, bool timed) {
   using Clock = std::chrono::steady_clock;
@@ -184,11 +198,13 @@ void Evaluation::add(const std::vector<Tensor>& inputs) {
     timed_samples_ += count;
     largest_timed_ = std::max(largest_timed_, count);
   }
-  QDQ_CHECK(!before.empty() && before.size() == after.size() && before[0].sizes() == after[0].sizes(), kInvalidArgument,
-            "the float and the quantized program give different outputs, so they cannot be compared");
-  const Tensor x = floats(before[0]), y = floats(after[0]);
-  const auto difference = [&](int64_t at, int64_t n) {
-    return kernel::difference_f32(x.span<float>().data() + at, y.span<float>().data() + at, n);
+  if (!compared_) return;
+  const size_t at = *compared_;
+  QDQ_CHECK(at < before.size() && before.size() == after.size() && before[at].sizes() == after[at].sizes(),
+            kInvalidArgument, "the float and the quantized program give different outputs, so they cannot be compared");
+  const Tensor x = floats(before[at]), y = floats(after[at]);
+  const auto difference = [&](int64_t from, int64_t n) {
+    return kernel::difference_f32(x.span<float>().data() + from, y.span<float>().data() + from, n);
   };
   const kernel::Difference all = difference(0, x.numel());
   signal_ += all.signal;
@@ -213,11 +229,14 @@ Json Evaluation::report(size_t kept) {
     for (Contender* model : {&float_, &int8_}) run(*model, first_, true);
   }
   const double milliseconds = 1000.0 / static_cast<double>(std::max<int64_t>(1, timed_samples_));
-  Json out = json_object({{"sqnr", noise_ == 0 ? Json() : format::json_of_number(10 * std::log10(signal_ / noise_))}});
+  Json out = Json::object();
+  if (compared_) out["sqnr"] = noise_ == 0 ? Json() : format::json_of_number(10 * std::log10(signal_ / noise_));
   out["speed"] = json_object(
       {{"float", float_.seconds * milliseconds}, {"int8", int8_.seconds * milliseconds}, {"batch", largest_timed_}});
   if (!classifies_ || samples_ == 0) return out;
   const std::vector<Answer>&a = float_.answers.all(), &b = int8_.answers.all();
+  QDQ_CHECK(labels_.empty() || labels_.size() == a.size(), kInvalidArgument, "there are ", labels_.size(),
+            " labels for ", a.size(), " samples; give one for each, in their order");
   out["accuracy"] = json_object({{"agreement", int8_.answers.agreement(float_.answers)}, {"samples", a.size()}});
   if (!labels_.empty())
     for (const auto& [name, k] : {std::pair("top1", size_t{1}), std::pair("top5", size_t{5})})

@@ -65,16 +65,18 @@ class Evaluation {
   Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels = {});
 
   // Runs both on the inputs of one batch, whose first axis counts samples. Throws what Session::run throws, and
-  // Error{kInvalidArgument} for a label that is no class of the model.
+  // Error{kInvalidArgument} for a label that is no class of the model. The first output whose sizes do not depend on
+  // what a run finds, as a number of boxes does, is compared.
   void add(const std::vector<Tensor>& inputs);
 
-  // {"sqnr": dB of the first outputs or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
+  // {"sqnr"?: dB of the outputs that are compared or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
   // and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
   // int8], "top5"?: [float, int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}],
   // "int8": [...], "moved"}]}, the `kept` worst samples: first those to which int8 and float give different answers,
   // then those whose scores moved most (sum (x - y)^2 / sum x^2). Only batches of a size that came before are timed,
   // since a session is compiled for each new size. If there are none, the first batch is run once more. "warnings" are
   // those of doubts_about() the float program, whole sentences.
+  // Throws Error{kInvalidArgument} if there are labels, but not one for each sample.
   format::Json report(size_t kept = 24);
 
  private:
@@ -89,10 +91,11 @@ class Evaluation {
   Contender float_, int8_;
   std::vector<int64_t> labels_;
   std::optional<int64_t> classes_;
+  std::optional<size_t> compared_;  // which output, not counting those of text; none: none compares
   std::vector<double> moved_;
   std::vector<Tensor> first_;  // the inputs of the first batch
   std::vector<Shape> met_;     // sizes of the first input that sessions are compiled for
-  bool classifies_ = true;
+  bool classifies_;
   int64_t samples_ = 0, timed_samples_ = 0, largest_timed_ = 0;
   double signal_ = 0, noise_ = 0;
 };

@@ -146,6 +146,11 @@ class Labels {
     at_ += samples;
     return out;
   }
+  // Refuses labels that no sample has.
+  void finish() const {
+    QDQ_CHECK(at_ == all_.size(0), kInvalidArgument, "there are labels of ", all_.size(0), " samples, but ", at_,
+              " samples; give one row for each");
+  }
 
  private:
   Tensor all_;
@@ -195,6 +200,7 @@ double span_f1(const Outputs& outputs, const MetricSamples& samples) {
       ++count;
     }
   }
+  if (labels) labels->finish();
   return sum / static_cast<double>(count);
 }
 
@@ -299,6 +305,7 @@ double token_f1(const Outputs& outputs, const MetricSamples& samples) {
       right += answers[t] != 0 && answers[t] == truth[t];
     }
   }
+  if (labels) labels->finish();
   QDQ_CHECK(wanted > 0, kInvalidArgument, "every token of these samples is of class 0, ",
             labels ? "by the labels" : "as the float model sees them");
   return f1(right, found, wanted);
@@ -332,6 +339,7 @@ double perplexity(const Outputs& outputs, const MetricSamples& samples) {
       ++count;
     }
   }
+  if (labels) labels->finish();
   QDQ_CHECK(count > 0, kInvalidArgument, "there is no token to predict; perplexity needs texts of two tokens or more");
   return std::exp(sum / static_cast<double>(count));
 }

@@ -12,6 +12,7 @@ export const nameOf = ({ id, name }: Run): string => name || `Result ${id}`;
 
 export function decibelsText({ evaluation }: Run): string {
   if (!evaluation) return "–";
+  if (evaluation.sqnr === undefined) return "–";
   return evaluation.sqnr === null
     ? "no error"
     : typeof evaluation.sqnr === "number"

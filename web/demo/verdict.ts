@@ -18,9 +18,17 @@ const limits = {
   decibels: { look: 20, broken: 5 }, // of models that do not classify
 };
 
-// SQNR as a number: no error at all is infinite, and what is no number is the worst.
+// SQNR as a number: no error at all is infinite, what is no number is the worst, and NaN where no output compares.
 const decibelsIn = (sqnr: Evaluation["sqnr"]): number =>
-  sqnr === null ? Infinity : typeof sqnr === "number" ? sqnr : sqnr.float === "inf" ? Infinity : -Infinity;
+  sqnr === undefined
+    ? NaN
+    : sqnr === null
+      ? Infinity
+      : typeof sqnr === "number"
+        ? sqnr
+        : sqnr.float === "inf"
+          ? Infinity
+          : -Infinity;
 
 // The operator that adds the most noise of its own.
 export function worstLayer(errors: readonly LayerError[] = []): LayerError | undefined {
@@ -66,6 +74,8 @@ function reasonOf({ accuracy, sqnr }: Evaluation): string {
         ? "Its outputs hold values that are not numbers."
         : `The error of its outputs is larger than the outputs themselves (${decibels.toFixed(1)} dB).`,
     );
+  else if (Number.isNaN(decibels))
+    words.push("The number of its results changes from run to run, so that its outputs do not compare.");
   else if (!accuracy)
     words.push(
       decibels === Infinity

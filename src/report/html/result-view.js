@@ -94,7 +94,7 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
   if (sqnr !== undefined)
     out.push([
       "SQNR of the output",
-      typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : "no error",
+      typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : sqnr === null ? "no error" : "no number",
       accuracy ? `measured on ${accuracy.samples} samples` : "measured on the samples",
       "sqnr",
     ]);
