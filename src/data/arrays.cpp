@@ -76,6 +76,7 @@ struct Batches {
   std::vector<Cut> cuts;
   int64_t size = 0;
   std::optional<int64_t> last;  // the samples of the last batch that a limit leaves of it
+  int64_t in_all = 0;           // the samples without a limit
 
   Parts operator[](int64_t batch) const {
     Parts out;
@@ -157,6 +158,7 @@ class ArrayData final : public Data {
 
   int64_t num_batches() const override { return batches_.size; }
   int64_t num_samples() const override { return batches_.num_samples(); }
+  int64_t num_samples_in_all() const override { return batches_.in_all; }
   std::vector<Tensor> batch(int64_t index) override {
     std::vector<Tensor> out;
     const Parts parts = batches_[index];
@@ -222,6 +224,15 @@ std::optional<Batches> explicit_batches(const std::vector<NamedArray>& arrays, c
   return batches;
 }
 
+// Refuses an array that no input reads. Labels may lie beside the samples.
+void check_all_read(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
+                    const std::vector<Array>& read, const std::string& path) {
+  for (const NamedArray& array : arrays)
+    QDQ_CHECK(array.name == "labels" || std::find(read.begin(), read.end(), array.array) != read.end(),
+              kInvalidArgument, path, " holds an array ", array.name, " that no input of the program reads; it has ",
+              names_of(inputs), "; leave the array out, or call it as an input or labels");
+}
+
 // The array for each input: by the input's name, by arr_<i>, or the only one for the only input.
 std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
                               const std::string& path) {
@@ -241,6 +252,7 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
     }
     out.push_back(array->array);
   }
+  check_all_read(inputs, arrays, out, path);
   return out;
 }
 
@@ -325,6 +337,9 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     }
     batches->size = batches->cuts[0].size();
   }
+  batches->in_all = batches->num_samples();
+  if (!batches->cuts.empty() && batches->cuts[0].kind == Part::Kind::kRows)
+    batches->in_all = batches->cuts[0].array->size(0);
   QDQ_CHECK(batches->size > 0, kInvalidArgument, path, " holds no samples");
   for (const int64_t index : batches->different()) {
     const Parts batch = (*batches)[index];

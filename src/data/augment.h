@@ -22,6 +22,8 @@ struct Augmentation {
   // pixel with black, with the mean of the image's grey values (0.2989 R + 0.587 G + 0.114 B, or its only channel), and
   // with the pixel's own grey value. Pixels stay between black and white.
   double brightness = 0, contrast = 0, saturation = 0;
+
+  bool changes() const { return crop[0] + crop[1] > 0 || flip + brightness + contrast + saturation > 0; }
 };
 
 // From JSON, every field may be left out: {"crop": 4 | [H, W], "flip": 0.5 | true (the same), "brightness": 0.2,

@@ -37,6 +37,8 @@ class Data {
   // arrays the size of their file and its first and last 4096 bytes (where an .npz has the checksums of all), and the
   // preprocessing.
   virtual std::string id() const = 0;
+  // How many samples there are without the limit.
+  virtual int64_t num_samples_in_all() const = 0;
   // The index that a sample would have without the limit.
   virtual int64_t place_of(int64_t sample) const { return sample; }
   // The file behind a sample, relative to the folder; empty for arrays.
@@ -89,7 +91,8 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
 //   else, if all folders are named by whole numbers: that number;
 //   else the place of its name among all folders in order of their bytes, as torchvision's ImageFolder has it, if there
 //   is a folder for each class.
-// Throws Error{kInvalidArgument} naming the first sample without a label, or one whose label is no class of the model.
+// Throws Error{kInvalidArgument} naming the first sample without a label, or one whose label is no class of the model,
+// and for a list that has not one label for each sample, with or without those that the limit leaves out.
 // If the folders are in the order of the classes, their names become the names of the classes.
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& files = disk());
 

@@ -110,6 +110,7 @@ class ImageData final : public Data {
   }
 
   int64_t num_samples() const override { return count_; }
+  int64_t num_samples_in_all() const override { return files_->names().size(); }
   int64_t num_batches() const override { return (count_ + batch_size_ - 1) / batch_size_; }
   int64_t place_of(int64_t sample) const override {
     const auto behind = std::upper_bound(runs_.begin(), runs_.end(), sample,

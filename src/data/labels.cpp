@@ -17,6 +17,10 @@ namespace {
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
   QDQ_CHECK(is_integral(labels.dtype()), kInvalidArgument, path, " holds ", to_string(labels.dtype()),
             "; labels must be integers");
+  QDQ_CHECK(labels.dim() > 0 && labels.numel() == labels.size(0), kInvalidArgument, path, " holds ",
+            to_string(labels.dtype()), to_string(labels.sizes()),
+            "; labels are one class for each sample, [samples]; of rows with a 1 at the class (one-hot) save the "
+            "argmax along axis 1");
   const Tensor wide = labels.to(DType::kS64).contiguous();
   return {wide.span<int64_t>().begin(), wide.span<int64_t>().end()};
 }
@@ -205,8 +209,9 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   // Lists have also the labels of the samples that the limit leaves out.
   if (!by_file) {
     const int64_t samples = data.num_samples(), count = samples == 0 ? 0 : data.place_of(samples - 1) + 1;
-    QDQ_CHECK(static_cast<int64_t>(labels.size()) >= count, kInvalidArgument, path, " holds ", labels.size(),
-              " labels for ", count, " samples");
+    const int64_t found = std::ssize(labels), all = data.num_samples_in_all();
+    QDQ_CHECK(found == count || found == all, kInvalidArgument, path, " holds ", found, " labels for ", all, " samples",
+              all == count ? "" : concat(", of which --limit takes ", count), "; wanted one for each, in their order");
     for (int64_t i = 0; i < samples; ++i)
       labels[static_cast<size_t>(i)] = labels[static_cast<size_t>(data.place_of(i))];
     labels.resize(static_cast<size_t>(samples));
