@@ -31,6 +31,10 @@ EdgeOrNode resolve(const Graph& graph, const NamedEdgeOrNode& named, const std::
 void check_spec(const QSpec& spec, const std::string& where) {
   const auto check = [&](const auto& s) {
     if constexpr (requires { s.quant_min; })
+      QDQ_CHECK(s.quant_min.has_value() == s.quant_max.has_value(), kInvalidArgument, "the spec of ", where, " has ",
+                s.quant_min ? "quant_min but no quant_max" : "quant_max but no quant_min",
+                ", which does nothing alone; give both, or none for all integers of the dtype");
+    if constexpr (requires { s.quant_min; })
       QDQ_CHECK(!s.quant_min || !s.quant_max || *s.quant_min <= *s.quant_max, kInvalidArgument, "the spec of ", where,
                 " has quant_min ", *s.quant_min, ", which is above its quant_max ", *s.quant_max);
     if constexpr (requires { s.ch_axis; })
@@ -57,6 +61,10 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   const std::string_view unread = unread_argument(ctr);
   QDQ_CHECK(unread.empty(), kInvalidArgument, "a spec gives ", ctr.class_name, " the setting ", unread,
             ", which that class does not read; leave it out, or name a class that reads it");
+  for (const std::string& name : {ctr.class_name, ctr.inner_class})
+    QDQ_CHECK(!name.starts_with("FixedQParams"), kInvalidArgument, "a spec names ", name,
+              ", which does not read the scale and zero point that it needs there: without them the scale is 1; wanted "
+              "a spec of fixed qparams (\"spec\": \"fixed_qparams\") with scale and zero_point");
   const bool per_channel_class =
       ctr.class_name.find("PerChannel") != std::string::npos || ctr.class_name.find("PerGroup") != std::string::npos;
   ObserverArgs args;

@@ -62,6 +62,10 @@ ObserverCtr observer_of(const Fields& spec, const RecipeExtensions& extensions) 
     return out;
   }
   out.class_name = fields.required<std::string>("class");
+  QDQ_CHECK(!out.class_name.starts_with("FixedQParams"), kInvalidArgument, spec.where("observer"), " is ",
+            out.class_name,
+            ", which cannot work with a spec that has no scale; wanted \"spec\": \"fixed_qparams\" with scale and "
+            "zero_point");
   if (fields.find("args")) {
     const Fields args = fields.object("args");
     out.eps = args.optional<double>("eps", out.eps);
@@ -123,6 +127,28 @@ void derive_by_function(const Fields& spec, DerivedQuantizationSpec& out, const 
   fields.reject_unknown();
 }
 
+// Refuses an axis of channels of a spec without channels.
+void check_ch_axis(const Fields& fields, std::optional<int64_t> ch_axis, std::optional<QScheme> qscheme,
+                   bool is_per_channel_class) {
+  const bool reads = qscheme ? is_per_channel(*qscheme) : is_per_channel_class;
+  QDQ_CHECK(!ch_axis || reads, kInvalidArgument, fields.where("ch_axis"), " is given, and a spec ",
+            qscheme ? concat("of the qscheme ", to_string(*qscheme)) : std::string("without a qscheme"),
+            " does not read it; leave it out, or name a qscheme per channel");
+}
+
+bool is_per_channel_class(const ObserverCtr& ctr) {
+  return ctr.custom || ctr.class_name.find("PerChannel") != std::string::npos ||
+         ctr.class_name.find("PerGroup") != std::string::npos;
+}
+
+// Refuses one bound of the integers without the other.
+void check_bounds(const Fields& fields) {
+  const bool has_min = non_null(fields, "quant_min"), has_max = non_null(fields, "quant_max");
+  QDQ_CHECK(has_min == has_max, kInvalidArgument, fields.where(has_min ? "quant_min" : "quant_max"),
+            " bounds only one of quant_min and quant_max, which does nothing; give both, or none for all integers of "
+            "the dtype");
+}
+
 NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExtensions& extensions) {
   if (json.is_null()) return {};
   const Fields fields(json, where);
@@ -136,6 +162,7 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     spec.quant_max = optional_integer(fields, "quant_max");
     spec.qscheme = qscheme_of(fields);
     spec.ch_axis = optional_integer(fields, "ch_axis");
+    check_ch_axis(fields, spec.ch_axis, spec.qscheme, is_per_channel_class(spec.observer));
     spec.is_dynamic = fields.optional<bool>("is_dynamic", false);
     out = std::move(spec);
   } else if (kind == "shared") {
@@ -161,9 +188,11 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     spec.spec.quant_max = optional_integer(fields, "quant_max");
     spec.spec.qscheme = qscheme_of(fields);
     spec.spec.ch_axis = optional_integer(fields, "ch_axis");
+    check_ch_axis(fields, spec.spec.ch_axis, spec.spec.qscheme, false);
     out = std::move(spec);
   }
   fields.reject_unknown();
+  check_bounds(fields);
   return out;
 }
 

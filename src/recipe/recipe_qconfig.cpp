@@ -1,6 +1,8 @@
 // Reading and writing QConfigs.
 #include "recipe/recipe_qconfig.h"
 
+#include <algorithm>
+
 #include "format/json.h"
 #include "recipe/recipe_schema.h"
 
@@ -11,6 +13,19 @@ namespace {
 using format::Fields;
 using format::Json;
 using format::json_as;
+
+// Refuses arguments that do nothing without others.
+void check_qconfig_arguments(const ObserverWithArgs& observer, const std::string& what) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(observer.args.begin(), observer.args.end(), [&](const auto& arg) { return arg.first == name; });
+  };
+  QDQ_CHECK(has("quant_min") == has("quant_max"), kInvalidArgument, what,
+            " bounds only one of quant_min and quant_max, which does nothing; give both, or none for all integers of "
+            "the dtype");
+  const bool is_fixed = observer.class_name.starts_with("FixedQParams") && !observer.observer;
+  QDQ_CHECK(!is_fixed || (has("scale") && has("zero_point")), kInvalidArgument, what, " is ", observer.class_name,
+            ", which cannot work without the arguments scale and zero_point");
+}
 
 ObserverWithArgs parse_observer(const Json& json, const std::string& what, const RecipeExtensions& extensions) {
   const Fields fields(json, what);
@@ -41,6 +56,7 @@ ObserverWithArgs parse_observer(const Json& json, const std::string& what, const
     }
   }
   fields.reject_unknown();
+  check_qconfig_arguments(out, what);
   out.settings();
   return out;
 }

@@ -262,14 +262,13 @@ void check_list(const Json& value, const Json& shape, const std::string& where) 
 }
 
 void check_number(const Json& value, const Json& shape, bool whole, const std::string& where) {
-  if (!whole) {
-    QDQ_CHECK(value.is_number(), kInvalidArgument, where, " must be a number");
-    return;
-  }
-  const auto number = json_as<int64_t>(value, where);
-  if (const Json* least = find(shape, "minimum"))
-    QDQ_CHECK(number >= least->get<int64_t>(), kInvalidArgument, where, " is ", number, "; wanted at least ",
-              least->get<int64_t>());
+  QDQ_CHECK(whole || value.is_number(), kInvalidArgument, where, " must be a number");
+  if (whole) json_as<int64_t>(value, where);
+  const Json *least = find(shape, "minimum"), *most = find(shape, "maximum");
+  const auto number = value.get<double>();
+  QDQ_CHECK((!least || number >= least->get<double>()) && (!most || number <= most->get<double>()), kInvalidArgument,
+            where, " is ", value.dump(), "; wanted ",
+            most ? concat(least->dump(), " to ", most->dump()) : concat("at least ", least->dump()));
 }
 
 // `because`: why no other word is known here, of an object's fields that name its kind.
