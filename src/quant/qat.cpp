@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "op/facts.h"
 #include "quant/observers/learnable_fake_quantize.h"
 #include "quant/prepared_impl.h"
 
@@ -18,9 +19,37 @@ void move_to(Prepared& prepared, bool training) {
   ++impl.revision;
 }
 
+// The constant that an operator reads through views and transposes; null: none.
+const Node* constant_behind(const Node* node) {
+  while (node != nullptr && node->op() == Node::Op::kCallFunction && is_a(*node, Family::kView))
+    node = node->arg(0).node();
+  return node != nullptr && node->op() == Node::Op::kGetAttr ? node : nullptr;
+}
+
+// ONNX files do not say which of their constants learn: what layers and norms read as weights and biases does.
+void let_onnx_weights_learn(Program& program) {
+  const bool is_onnx = !program.output_names.empty();
+  const auto learns = [](const Attribute& each) { return each.requires_grad; };
+  if (!is_onnx || std::any_of(program.attributes.begin(), program.attributes.end(), learns)) return;
+  const auto mark = [&](const Node* node) {
+    const Node* constant = constant_behind(node);
+    Attribute* attribute = constant == nullptr ? nullptr : program.find_attribute(constant->target());
+    if (attribute == nullptr || attribute->tensor.dtype() != DType::kF32) return;
+    attribute->kind = Attribute::Kind::kParameter;
+    attribute->requires_grad = true;
+  };
+  for (const Node* node : program.graph->nodes()) {
+    mark(weight_of(*node));
+    mark(bias_of(*node));
+    if (is_a(*node, Family::kMatmul))
+      for (const Node* input : node->input_nodes()) mark(input);
+  }
+}
+
 }  // namespace
 
 Prepared prepare_qat_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends) {
+  let_onnx_weights_learn(program);
   Prepared prepared = Prepared::Impl::prepare(std::move(program), quantizer, std::move(backends), /*is_qat=*/true);
   const std::vector<ObserverGroup>& groups = prepared.observers();
   const bool any = std::any_of(groups.begin(), groups.end(),

@@ -24,7 +24,7 @@ std::vector<TrainedParameter> parameters_of(const Program& program) {
   }
   QDQ_CHECK(!out.empty(), kInvalidArgument,
             "the program has no float32 parameter that requires a gradient, so there is nothing to train: export the "
-            "model with requires_grad on what is to learn");
+            "model with requires_grad on what is to learn (an .onnx file, which does not say, trains all layers)");
   return out;
 }
 

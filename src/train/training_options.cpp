@@ -29,6 +29,10 @@ void check_training_options(const TrainingOptions& options) {
   check_lr_schedule(options.schedule);
   QDQ_CHECK(options.distillation > 0 || options.temperature == 1, kInvalidArgument, "the temperature ",
             options.temperature, " does nothing without distillation; leave it out, or give distillation a share");
+  QDQ_CHECK(options.loss != Loss::kMse || options.temperature == 1, kInvalidArgument, "the temperature ",
+            options.temperature,
+            " does nothing with the loss mse, which compares the outputs as they are; leave it "
+            "out, or take cross_entropy");
   QDQ_CHECK(options.distillation >= 0 && options.distillation <= 1, kInvalidArgument, "the share of distillation is ",
             options.distillation, "; wanted one from 0 to 1");
   QDQ_CHECK(options.temperature > 0 && std::isfinite(options.temperature), kInvalidArgument, "the temperature is ",
