@@ -28,7 +28,8 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
     host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
   const format::Json recipe = read_recipe(options.quantizer, host);
-  const std::unique_ptr<Quantizer> quantizer = open_recipe(mergeable_recipe(recipe), options.quantizer);
+  const std::unique_ptr<Quantizer> quantizer =
+      open_recipe(mergeable_recipe(recipe, options.quantizer), options.quantizer);
   const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));

@@ -43,10 +43,10 @@ std::optional<uint64_t> bytes_in(const std::string& text) {
   const double number = std::strtod(text.c_str(), &unit);
   if (!(number >= 1)) return std::nullopt;
   static constexpr std::pair<std::string_view, double> kUnits[] = {
-      {"", 1},      {"B", 1},        {"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+      {"", 1},      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},
+      {"tb", 1e12}, {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
   for (const auto& [name, bytes] : kUnits)
-    if (std::string_view(unit) == name && number * bytes < 0x1p63) return static_cast<uint64_t>(number * bytes);
+    if (CLI::detail::to_lower(unit) == name && number * bytes < 0x1p63) return static_cast<uint64_t>(number * bytes);
   return std::nullopt;
 }
 
@@ -195,6 +195,7 @@ CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
 std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
   auto* opset = verb.add_option("--onnx-opset", options.opset,
                                 "the opset of the .onnx file, 17 to 21 (default: the first that has all operators)")
+                    ->check(whole_number(17, 21))
                     ->type_name("N");
   verb.add_flag("--onnx-data", options.external_data,
                 "write the tensors of the .onnx file to a file next to it, OUT.data");

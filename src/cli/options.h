@@ -14,7 +14,7 @@
 
 namespace qdq {
 
-// "500MB" is 500,000,000 bytes, "2GiB" 2 * 2^30; without a unit a number is one of bytes.
+// "500MB" is 500,000,000 bytes, "2GiB" 2 * 2^30, in letters of either case; without a unit a number is one of bytes.
 std::optional<uint64_t> bytes_in(const std::string& text);
 // The text with spaces for its line breaks.
 std::string one_line(std::string text);

@@ -362,7 +362,14 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
   verb.add_option("--max-size", options->max_size,
                   "write the most accurate file of at most this size (2500000, 2.5MB, 900kB); with a --target- option, "
                   "the smallest that reaches it")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(CLI::Validator(
+          [](std::string& text) {
+            const std::optional<uint64_t> bytes = bytes_in(text);
+            if (!bytes) return concat("found ", text, ", wanted a size such as 2500000, 2.5MB or 900kB");
+            text = std::to_string(*bytes);
+            return std::string();
+          },
+          ""))
       ->type_name("BYTES");
   verb.add_option("--max-latency", options->max_latency,
                   "the same, for the time of the first batch on this machine in milliseconds")
@@ -391,9 +398,11 @@ void check_files(const QuantizeOptions& options, Host& host) {
 
 // What belongs to samples or to a report that is not there.
 void check_quantize_words(const CLI::App& verb, const QuantizeOptions& options) {
-  for (const char* option : {"--limit", "--batch-size"})
-    require(verb, option, !options.data.empty() || !options.test.empty(), "--calibrate");
-  require(verb, "--backend", !options.data.empty(), "--calibrate");
+  const bool has_samples = !options.data.empty() && !options.data.ends_with(".json");
+  const char* samples = options.data.empty() ? "--calibrate" : "--calibrate with samples";
+  require(verb, "--limit", has_samples, samples);
+  require(verb, "--batch-size", has_samples || !options.test.empty(), samples);
+  require(verb, "--backend", has_samples, samples);
   if (!options.report.empty()) return;
   for (const auto& [option, value] : {std::pair("--test", &options.test), std::pair("--labels", &options.labels),
                                       std::pair("--classes", &options.classes)})
@@ -413,7 +422,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   Calibration calibration = open_statistics(options, host);
   const format::Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
-      open_recipe(calibration.is_state ? mergeable_recipe(recipe) : recipe, options.quantizer);
+      open_recipe(calibration.is_state ? mergeable_recipe(recipe, options.quantizer) : recipe, options.quantizer);
   if (!options.data.empty() && calibration.statistics.is_null())
     calibration.data = open_data(options.data, model.program, options.data_options, host.files);
 

@@ -20,8 +20,9 @@ struct WrittenFile {
   std::string dtype, path;
   uint64_t bytes = 0;
   int64_t layers = 0, quantized = 0, rounded = 0;
-  bool is_there = false;  // it is the model that was read
-  bool has_data = false;  // beside it
+  bool is_there = false;   // it is the model that was read
+  bool has_data = false;   // beside it
+  bool saturates = false;  // on x86 processors without VNNI
 };
 
 WrittenFile write_one(const QuantizeOptions& options, const Program& floats, const std::string& dtype, Data* data,
@@ -38,6 +39,9 @@ WrittenFile write_one(const QuantizeOptions& options, const Program& floats, con
     for (const std::string& name : options.quantizer.exclude) exclude(file.recipe, name, "the quantizer");
     const auto quantizer = parse_recipe(file.recipe, "the recipe of " + dtype);
     Prepared prepared = prepare_pt2e(std::move(program), *quantizer);
+    if (!options.quantizer.exclude.empty())
+      for (const std::string& warning : prepared.warnings())
+        host.print_error(concat("qdq: warning: the file of dtype ", dtype, ": ", warning, "\n"));
     if (data) out.rounded = round_groups(prepared, *data, host);
     program = convert_pt2e(prepared);
     out.layers = count_layers(prepared, program);
@@ -47,6 +51,7 @@ WrittenFile write_one(const QuantizeOptions& options, const Program& floats, con
   written.write(host.files);
   out.bytes = written.size();
   out.has_data = !written.data.empty();
+  out.saturates = !written.warning.empty() && !file.onnx.unsigned_weights;
   return out;
 }
 
@@ -65,6 +70,10 @@ bool wants_folder(const QuantizeOptions& options) {
                                     std::pair(options.gptq, "--gptq"),
                                     std::pair(!options.observers.empty(), "--observers"),
                                     std::pair(!options.report.empty(), "--report"),
+                                    std::pair(!options.quantizer.observer.empty(), "--observer"),
+                                    std::pair(!options.backend.empty(), "--backend"),
+                                    std::pair(options.quantizer.dynamic, "--dynamic"),
+                                    std::pair(options.onnx.external_data, "--onnx-data"),
                                     std::pair(options.recover, "--recover"),
                                     std::pair(options.target_agreement.has_value(), "--target-agreement"),
                                     std::pair(options.target_drop.has_value(), "--target-drop"),
@@ -84,6 +93,15 @@ bool wants_folder(const QuantizeOptions& options) {
     QDQ_CHECK(
         !given, kInvalidArgument, word,
         " is for one file, but --for transformers.js writes several into a folder; name an output that ends in .onnx");
+  const auto is_rounded = [](const std::string& dtype) { return dtype == "q4" || dtype == "q4f16"; };
+  QDQ_CHECK(options.data.empty() || options.dtypes.empty() ||
+                std::any_of(options.dtypes.begin(), options.dtypes.end(), is_rounded),
+            kInvalidArgument,
+            "--calibrate rounds the weights of q4 and q4f16 alone, and --dtypes names neither; leave it out");
+  for (auto dtype = options.dtypes.begin(); dtype != options.dtypes.end(); ++dtype)
+    QDQ_CHECK(std::count(dtype, options.dtypes.end(), *dtype) == 1, kInvalidArgument, "--dtypes names ", *dtype,
+              " twice; name each once");
+  check_preprocess(options.data_options, {options.data});
   return true;
 }
 
@@ -108,7 +126,7 @@ void quantize_folder(const QuantizeOptions& options, Host& host) {
   }
   size_t width = 0;
   for (const WrittenFile& file : files) width = std::max(width, file.path.size());
-  std::string out, with_data;
+  std::string out, with_data, saturating;
   format::Json fields = {{"output", options.output}, {"files", format::Json::array()}};
   for (const WrittenFile& file : files) {
     out += concat(file.is_there ? "found " : "wrote ", file.path, std::string(width - file.path.size() + 2, ' '),
@@ -116,13 +134,18 @@ void quantize_folder(const QuantizeOptions& options, Host& host) {
     if (file.layers != 0) out += concat(", ", file.quantized, " of ", file.layers, " layers quantized");
     if (file.rounded != 0) out += concat(", ", file.rounded, " by the samples");
     out += "\n";
+    if (file.saturates) saturating += concat(saturating.empty() ? "" : ", ", file.path);
     if (file.has_data) with_data += concat(with_data.empty() ? "" : ", ", file.path);
     fields["files"].push_back({{"dtype", file.dtype},
                                {"path", file.path},
                                {"bytes", file.bytes},
                                {"layers", {{"total", file.layers}, {"quantized", file.quantized}}},
-                               {"rounded_by_samples", file.rounded}});
+                               {"rounded_by_samples", file.rounded},
+                               {"saturates", file.saturates}});
   }
+  if (!saturating.empty())
+    out += concat("  note  on x86 processors without VNNI, ONNX Runtime's 8-bit sums saturate in ", saturating,
+                  ", whose weights are signed; the file of dtype uint8 is exact there\n");
   if (!with_data.empty())
     out += concat("  note  ", with_data, " keep tensors in a separate file; config.json must say so: ",
                   R"("transformers.js_config": {"use_external_data_format": true})", "\n");

@@ -161,12 +161,13 @@ Json read_recipe(const QuantizerOptions& options, Host& host) {
   return options.qat ? for_training(std::move(recipe)) : recipe;
 }
 
-Json mergeable_recipe(Json recipe) {
+Json mergeable_recipe(Json recipe, const QuantizerOptions& options) {
   const std::function<bool(const Json&)> names_histogram = [&](const Json& json) {
     if (json.is_string()) return json.get_ref<const std::string&>() == "HistogramObserver";
     return json.is_structured() && std::any_of(json.begin(), json.end(), names_histogram);
   };
-  if (recipe.is_object() && !recipe.contains("mergeable") && !names_histogram(recipe)) recipe["mergeable"] = true;
+  const bool may_change = options.recipe.empty() || !names_histogram(recipe);
+  if (recipe.is_object() && !recipe.contains("mergeable") && may_change) recipe["mergeable"] = true;
   return recipe;
 }
 

@@ -63,8 +63,13 @@ void add_recipe(CommandLine& line) {
   verb->add_option("MODEL", options->model, "a model (.pt2 or .onnx); the recipe lists its modules and operators");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
   runtime->excludes(add_qat_option(*verb, options->quantizer));
-  verb->add_flag("--schema", options->schema,
-                 "print the JSON Schema of recipes instead, which lets editors complete and check them");
+  CLI::Option* schema =
+      verb->add_flag("--schema", options->schema,
+                     "print the JSON Schema of recipes instead, which lets editors complete and check them");
+  for (const char* other :
+       {"--quantizer", "--recipe", "--fx", "--for", "--dynamic", "--weights-only", "--reduce-range", "--equalize",
+        "--exclude", "--weight-bits", "--observer", "--group-size", "--activation-bits", "--qat"})
+    schema->excludes(verb->get_option(other));
 }
 
 }  // namespace qdq

@@ -105,6 +105,8 @@ class Augmenter {
   Augmenter(const TrainOptions& options, Host& host) : seed_(static_cast<uint64_t>(options.seed)) {
     if (options.augment.empty()) return;
     how_ = parse_augmentation(read_json(options.augment, host), options.augment);
+    QDQ_CHECK(how_->changes(), kInvalidArgument, options.augment,
+              " changes nothing; give crop, flip, brightness, contrast or saturation");
     if (!options.data_options.preprocess.empty())
       preprocess_ =
           format::parse_preprocess(read_json(options.data_options.preprocess, host), options.data_options.preprocess);
@@ -277,7 +279,9 @@ void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& 
 void check_words(const CLI::App& verb, const TrainOptions& options) {
   require(verb, "--momentum", options.optimizer == "sgd", "--optimizer sgd");
   require(verb, "--temperature", options.distillation != 0, "--distill");
+  require(verb, "--temperature", options.loss != "mse", "--loss cross_entropy");
   require(verb, "--lsq-lr", options.lsq, "--lsq");
+  require(verb, "--classes", !options.labels.empty(), "--labels");
   for (const char* option : {"--step-epochs", "--gamma"})
     require(verb, option, options.schedule == "step", "--schedule step");
 }
@@ -285,6 +289,9 @@ void check_words(const CLI::App& verb, const TrainOptions& options) {
 // What would last longer than the training.
 void check_lengths(const TrainOptions& options, int64_t batches) {
   const int64_t steps = options.epochs * batches;
+  QDQ_CHECK(options.schedule != "step" || options.step_epochs < options.epochs, kInvalidArgument, "--step-epochs ",
+            options.step_epochs, " is not less than --epochs ", options.epochs,
+            ", so that the rate never changes; give fewer, or more --epochs");
   QDQ_CHECK(options.warmup_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--warmup-steps ",
             options.warmup_steps, " would last longer than the training, which has ", steps,
             " batches; give fewer, or more --epochs");
@@ -353,6 +360,9 @@ void add_train(CommandLine& line) {
   // Profiles have no rows for batch norms.
   verb->remove_option(add_quantizer_options(*verb, options->quantizer));
   verb->remove_option(verb->get_option("--activation-bits"));
+  // Weights are rounded by observers there, which training cannot learn from.
+  verb->remove_option(verb->get_option("--weights-only"));
+  verb->remove_option(verb->get_option("--group-size"));
   add_data_options(*verb, options->data_options);
   verb->add_option("--epochs", options->epochs, "the number of passes over the samples (3)")
       ->type_name("N")

@@ -41,9 +41,9 @@ format::Json read_recipe(const QuantizerOptions& options, Host& host);
 // Sets a module, or a type if the name begins as types do, to float. `what` is whose recipe it is. Throws
 // Error{kInvalidArgument} if it has no place for that.
 void exclude(format::Json& recipe, const std::string& name, const std::string& what);
-// The recipe with observers whose statistics can be merged; as it is if it names a HistogramObserver itself, or says
-// what "mergeable" is to be.
-format::Json mergeable_recipe(format::Json recipe);
+// The recipe with observers whose statistics can be merged; as it is if a file of the user's names a HistogramObserver,
+// or says what "mergeable" is to be.
+format::Json mergeable_recipe(format::Json recipe, const QuantizerOptions& options);
 // Its quantizer. Throws Error{kInvalidArgument} also for a recipe that makes no sense.
 std::unique_ptr<Quantizer> open_quantizer(const QuantizerOptions& options, Host& host);
 // The same of a recipe that read_recipe gave.

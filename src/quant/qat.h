@@ -16,9 +16,9 @@ namespace qdq {
 //
 // so that the weight is rounded as it will be after folding. PyTorch 2.6 gives every such batch norm the eps 1e-5 and
 // the momentum 0.1, and so does Compat::kTorch26; else it keeps its own. The program's statistics of batch norms are
-// copied, its parameters are never written. In a program of an ONNX file, which does not say which of its constants learn,
-// the float32 ones that layers and norms read as weights and biases become parameters that training changes. Throws Error{kInvalidArgument} as prepare_pt2e, and if nothing that the
-// quantizer placed is a fake quantizer.
+// copied, its parameters are never written. In a program of an ONNX file, which does not say which of its constants
+// learn, the float32 ones that layers and norms read as weights and biases become parameters that training changes.
+// Throws Error{kInvalidArgument} as prepare_pt2e, and if nothing that the quantizer placed is a fake quantizer.
 Prepared prepare_qat_pt2e(Program program, Quantizer& quantizer, std::vector<OpBackend*> backends = {});
 
 // Switches of all fake quantizers (torch/ao/quantization/fake_quantize.py): whether they take in what passes, and

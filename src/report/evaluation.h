@@ -69,8 +69,8 @@ class Evaluation {
   // what a run finds, as a number of boxes does, is compared.
   void add(const std::vector<Tensor>& inputs);
 
-  // {"sqnr"?: dB of the outputs that are compared or null (no error), "speed": {"float", "int8", "batch"}: milliseconds for a sample
-  // and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
+  // {"sqnr"?: dB of the outputs that are compared or null (no error), "speed": {"float", "int8", "batch"}:
+  // milliseconds for a sample and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
   // int8], "top5"?: [float, int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}],
   // "int8": [...], "moved"}]}, the `kept` worst samples: first those to which int8 and float give different answers,
   // then those whose scores moved most (sum (x - y)^2 / sum x^2). Only batches of a size that came before are timed,

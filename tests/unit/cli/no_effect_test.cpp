@@ -1,0 +1,198 @@
+// What would do nothing is refused or warned of, before any work.
+#include "cli/verbs.h"
+#include "io/onnx.h"
+#include "quant/qat.h"
+#include "unit/cli/cli_fixture.h"
+
+namespace qdq::no_effect_test {
+namespace {
+
+using format::NamedTensor;
+
+struct NoEffect : CliTest {
+  NoEffect() {
+    host.contents["labels.npy"] = format::write_npy(Tensor::of<int64_t>({10}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 0}));
+  }
+  void expect_refused(const std::vector<std::string>& args, int code, const std::string& words) {
+    EXPECT_EQ(run(args), code) << args[0];
+    EXPECT_NE(host.err.find(words), std::string::npos) << host.err;
+    EXPECT_FALSE(host.contents.contains("out.pt2"));
+    EXPECT_FALSE(host.contents.contains("out.onnx"));
+  }
+  std::vector<std::string> evaluate(const std::string& labels, std::vector<std::string> more = {}) {
+    std::vector<std::string> args{"evaluate", "model.pt2", "--data", "data.npz", "--labels", labels};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  std::vector<std::string> train(const std::string& model, std::vector<std::string> more) {
+    std::vector<std::string> args{"train", model, "--data", "data.npz", "-o", "out.pt2"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_F(NoEffect, LabelsAreOneForEachSample) {
+  EXPECT_EQ(run(evaluate("labels.npy")), 0) << host.err;
+  EXPECT_EQ(run(evaluate("labels.npy", {"--limit", "4"})), 0) << host.err;
+  host.contents["many.npy"] = format::write_npy(Tensor::full({12}, DType::kS64, 1));
+  host.contents["few.npy"] = format::write_npy(Tensor::full({9}, DType::kS64, 1));
+  host.contents["hot.npy"] = format::write_npy(Tensor::full({10, 3}, DType::kS64, 1));
+  host.contents["column.npy"] = format::write_npy(Tensor::full({10, 1}, DType::kS64, 1));
+  expect_refused(evaluate("many.npy"), 1, "many.npy holds 12 labels for 10 samples; wanted one for each");
+  expect_refused(evaluate("many.npy", {"--limit", "4"}), 1, "12 labels for 10 samples, of which --limit takes 4");
+  expect_refused(evaluate("few.npy"), 1, "few.npy holds 9 labels for 10 samples");
+  expect_refused(evaluate("hot.npy"), 1, "(one-hot) save the argmax along axis 1");
+  EXPECT_EQ(run(evaluate("column.npy")), 0) << host.err;
+  EXPECT_EQ(run(evaluate("labels.npy", {"--limit", "4"})), 0) << host.err;
+}
+
+TEST_F(NoEffect, ArraysThatNoInputReads) {
+  host.contents["more.npz"] =
+      format::write_npz(std::vector<NamedTensor>{{"x", noise({4, 2, 4, 4}, 4)}, {"z", noise({4}, 5)}});
+  expect_refused({"quantize", "model.pt2", "--calibrate", "more.npz", "-o", "out.pt2"}, 1,
+                 "more.npz holds an array z that no input of the program reads; it has x");
+  host.contents["labelled.npz"] = format::write_npz(
+      std::vector<NamedTensor>{{"x", noise({4, 2, 4, 4}, 4)}, {"labels", Tensor::of<int64_t>({4}, {0, 1, 2, 0})}});
+  EXPECT_EQ(run({"evaluate", "model.pt2", "--data", "labelled.npz", "--labels", "labelled.npz"}), 0) << host.err;
+}
+
+TEST_F(NoEffect, OptionsOfSamplesBesideStatistics) {
+  ASSERT_EQ(run({"calibrate", "model.pt2", "--data", "data.npz", "-o", "s.json"}), 0) << host.err;
+  for (const auto& [option, value] :
+       {std::pair("--limit", "3"), std::pair("--batch-size", "2"), std::pair("--backend", "simd")})
+    expect_refused({"quantize", "model.pt2", "--calibrate", "s.json", "-o", "out.pt2", option, value}, 2,
+                   std::string(option) + " requires --calibrate with samples");
+  EXPECT_EQ(run({"quantize", "model.pt2", "--calibrate", "s.json", "-o", "out.pt2"}), 0) << host.err;
+}
+
+TEST_F(NoEffect, AnOpsetThatIsNoneIsRefusedBeforeTheWork) {
+  for (const char* opset : {"16", "22", "-1", "x"})
+    expect_refused({"quantize", "missing.pt2", "-o", "out.onnx", "--onnx-opset", opset}, 2,
+                   std::string("--onnx-opset: found ") + opset + ", wanted a whole number from 17 to 21");
+}
+
+TEST_F(NoEffect, SettingsOfTrainingThatAnotherOneDoesNotRead) {
+  expect_refused(train("model.pt2", {"--distill", "1", "--loss", "mse", "--temperature", "2"}), 2,
+                 "--temperature requires --loss cross_entropy");
+  expect_refused(train("model.pt2", {"--distill", "1", "--weights-only"}), 2, "has no option --weights-only");
+}
+
+TEST_F(NoEffect, OptionsOfWhatIsNotThere) {
+  host.add("classes.txt", "a\nb\nc\n");
+  host.add("nothing.json", "{}");
+  expect_refused({"evaluate", "model.pt2", "model.pt2", "--data", "data.npz", "--classes", "classes.txt"}, 2,
+                 "--classes requires --labels");
+  expect_refused(train("model.pt2", {"--distill", "1", "--classes", "classes.txt"}), 2, "--classes requires --labels");
+  expect_refused(train("model.pt2", {"--distill", "1", "--augment", "nothing.json"}), 1,
+                 "nothing.json changes nothing; give crop, flip");
+  expect_refused(train("model.pt2", {"--distill", "1", "--schedule", "step", "--step-epochs", "3"}), 1,
+                 "--step-epochs 3 is not less than --epochs 3");
+  expect_refused({"recipe", "--schema", "--dynamic"}, 2, "--dynamic excludes --schema");
+  for (const auto& [option, value] : {std::pair("--limit", "3"), std::pair("--batch-size", "2")})
+    expect_refused({"run", "model.pt2", "--generate", "3", "--prompt", "1,2", option, value}, 2, "--generate excludes");
+  expect_refused({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--max-size", "0"}, 2,
+                 "--max-size: found 0, wanted a size");
+  expect_refused({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--target-agreement", "101"}, 1,
+                 "wanted a percentage above 0, at most 100");
+}
+
+TEST_F(NoEffect, SettingsThatTheFilesOfTransformersJsDoNotRead) {
+  const auto folder = [&](std::vector<std::string> more) {
+    std::vector<std::string> args{"quantize", "model.pt2", "--for", "transformers.js", "-o", "folder"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  for (const std::string option : {"--observer", "--backend"})
+    expect_refused(folder({"--calibrate", "data.npz", option, option == "--backend" ? "simd" : "mse"}), 1,
+                   option + " is for one file");
+  for (const std::string flag : {"--dynamic", "--onnx-data"})
+    expect_refused(folder({flag}), 1, flag + " is for one file");
+  expect_refused(folder({"--calibrate", "data.npz", "--dtypes", "q8,fp16"}), 1,
+                 "--calibrate rounds the weights of q4 and q4f16 alone");
+  expect_refused(folder({"--dtypes", "q8,q8"}), 1, "--dtypes names q8 twice");
+  ASSERT_EQ(run(folder({"--dtypes", "q8", "--exclude", "nowhere"})), 0) << host.err;
+  EXPECT_NE(host.err.find("the setting for module nowhere reaches nothing"), std::string::npos) << host.err;
+}
+
+TEST_F(NoEffect, ProfilesCalibrateInParts) {
+  for (const char* runtime : {"ort", "x86", "qnn", "openvino"}) {
+    ASSERT_EQ(run({"calibrate", "model.pt2", "--data", "data.npz", "--for", runtime, "-o", "s.json"}), 0) << host.err;
+    ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "s.json", "--for", runtime, "-o", "p.onnx"}), 0) << host.err;
+    EXPECT_NE(host.out.find("layers quantized  2 of 2"), std::string::npos) << host.out;
+  }
+}
+
+TEST_F(NoEffect, OnnxModelsTrain) {
+  ASSERT_EQ(run({"convert", "model.pt2", "model.onnx"}), 0) << host.err;
+  for (const char* output : {"t.onnx", "t.pt2"}) {
+    ASSERT_EQ(run({"train", "model.onnx", "--data", "data.npz", "--labels", "labels.npy", "-o", output, "--epochs", "4",
+                   "--lr", "0.02", "--json"}),
+              0)
+        << host.err;
+    const format::Json losses = format::parse_json(host.out, "the output")["losses"];
+    EXPECT_LT(losses.back().get<double>(), 0.9 * losses[0].get<double>()) << losses.dump();
+  }
+}
+
+TEST_F(NoEffect, OnnxModelsTrainWhatLayersRead) {
+  const Program program = load_onnx(save_onnx(load_pt2(host.contents["model.pt2"])));
+  QuantizerOptions options;
+  options.qat = true;
+  const std::unique_ptr<Quantizer> quantizer = open_quantizer(options, host);
+  const Prepared prepared = prepare_qat_pt2e(program.clone(), *quantizer);
+  int64_t learning = 0;
+  for (const Attribute& attribute : prepared.program().attributes) learning += attribute.requires_grad;
+  EXPECT_EQ(learning, 3);  // two weights and a bias
+  for (const Attribute& attribute : program.attributes) EXPECT_FALSE(attribute.requires_grad);
+}
+
+TEST_F(NoEffect, TheFilesOfTransformersJsSayWhichSaturate) {
+  ASSERT_EQ(run({"quantize", "model.pt2", "--for", "transformers.js", "-o", "folder", "--dtypes", "int8,uint8"}), 0)
+      << host.err;
+  EXPECT_NE(host.out.find("8-bit sums saturate in folder/onnx/model_int8.onnx, whose weights are signed"),
+            std::string::npos)
+      << host.out;
+  ASSERT_EQ(run({"quantize", "model.pt2", "--for", "transformers.js", "-o", "folder", "--dtypes", "uint8"}), 0);
+  EXPECT_EQ(host.out.find("saturate"), std::string::npos) << host.out;
+}
+
+// Each with one field more or less than makes sense.
+TEST_F(NoEffect, SpecsOfRecipes) {
+  const auto quantize_with = [&](const std::string& spec) {
+    host.add("r.json",
+             R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "conv2d_default", "output": )" + spec + "}]}");
+    return run({"quantize", "model.pt2", "--calibrate", "data.npz", "--recipe", "r.json", "-o", "out.pt2"});
+  };
+  const std::string observer = R"("observer": {"class": "MinMaxObserver"})";
+  const std::string head = R"({"spec": "quantization", "dtype": "int8", )" + observer;
+  for (const auto& [more, words] :
+       {std::pair(R"(, "quant_min": -100})", "bounds only one of quant_min and quant_max"),
+        std::pair(R"(, "quant_max": 100})", "bounds only one of quant_min and quant_max"),
+        std::pair(R"(, "ch_axis": 1})", "a spec without a qscheme does not read it"),
+        std::pair(R"(, "qscheme": "per_tensor_symmetric", "ch_axis": 0})", "per_tensor_symmetric does not read it")}) {
+    EXPECT_EQ(quantize_with(head + more), 1) << more;
+    EXPECT_NE(host.err.find(words), std::string::npos) << host.err;
+  }
+  EXPECT_EQ(
+      quantize_with(R"({"spec": "quantization", "dtype": "int8", "observer": {"class": "FixedQParamsObserver"}})"), 1);
+  EXPECT_NE(host.err.find("wanted \"spec\": \"fixed_qparams\" with scale"), std::string::npos) << host.err;
+  EXPECT_EQ(quantize_with(head + R"(, "quant_min": -100, "quant_max": 100, "qscheme": "per_tensor_symmetric"})"), 0)
+      << host.err;
+}
+
+TEST_F(NoEffect, ArgumentsOfObserversInQConfigs) {
+  const auto quantize_with = [&](const std::string& activation) {
+    host.add("r.json", R"({"quantizer": "QConfigMapping", "qconfig_mapping": {"global": {"activation": )" + activation +
+                           R"(, "weight": {"class": "MinMaxObserver", "args": {"dtype": "int8"}}}}})");
+    return run({"quantize", "model.pt2", "--calibrate", "data.npz", "--recipe", "r.json", "-o", "out.pt2"});
+  };
+  EXPECT_EQ(quantize_with(R"({"class": "MinMaxObserver", "args": {"quant_min": 0}})"), 1);
+  EXPECT_NE(host.err.find("bounds only one of quant_min"), std::string::npos) << host.err;
+  EXPECT_EQ(quantize_with(R"({"class": "FixedQParamsObserver", "args": {"dtype": "uint8"}})"), 1);
+  EXPECT_NE(host.err.find("cannot work without the arguments scale and zero_point"), std::string::npos) << host.err;
+  EXPECT_EQ(quantize_with(R"({"class": "MinMaxObserver", "args": {"eps": -1}})"), 1);
+  EXPECT_NE(host.err.find("is -1; wanted at least 0"), std::string::npos) << host.err;
+}
+
+}  // namespace
+}  // namespace qdq::no_effect_test
