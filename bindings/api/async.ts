@@ -3,7 +3,7 @@ import type { Configuration } from "./configuration.js";
 import type { GenerateOptions } from "./decoder.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, checkPrompt, isIterable, shown } from "./options.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
 import type { LowerOptions } from "./session.js";
@@ -214,6 +214,7 @@ export class AsyncDecoder {
     this.#latest += 1;
     const mine = this.#latest;
     type Step = IteratorResult<number, void>;
+    checkPrompt(prompt);
     let step = await unlessAborted(signal, () => this.#remote.call<Step>("firstToken", Array.from(prompt), rest));
     while (!step.done) {
       yield step.value;
@@ -310,7 +311,12 @@ export async function quantizeModelIn(
         "call preparePt2e in a worker of your own",
     );
   if (format !== "pt2" && format !== "onnx")
-    throw new QdqError("InvalidArgument", `format is ${format}, wanted "pt2" or "onnx"`);
+    throw new QdqError("InvalidArgument", `format is ${shown(format)}, wanted "pt2" or "onnx"`);
+  if (!isIterable(calibration))
+    throw new QdqError(
+      "InvalidArgument",
+      `calibration is ${shown(calibration)}, wanted a list or an iterable of batches, each a list of tensors`,
+    );
   const remote = new Remote(start);
   try {
     return await remote.until(signal, async () => {

@@ -1,5 +1,6 @@
 // The functions of a module as the API calls them.
 import { QdqError } from "./error.js";
+import { shown } from "./options.js";
 import type { RawRunner } from "../wasm/qdq.js";
 
 type Call = (...args: unknown[]) => unknown;
@@ -15,6 +16,14 @@ export function guarded<M extends RawRunner>(module: M): M {
   return copy as unknown as M;
 }
 
+// The glue says only what it wanted.
+function why(name: string, error: unknown, args: readonly unknown[]): string {
+  const { message } = error as Error;
+  if (!message.includes("std::string")) return `${name} was given something of another kind: ${message}`;
+  const found = args.slice(args.length > 1 ? 1 : 0).filter((arg) => typeof arg !== "string");
+  return `${name} was given ${found.map(shown).join(", ")} where it wants a string`;
+}
+
 function guard(module: RawRunner, name: string, call: Call): Call {
   return (...args) => {
     for (const arg of args) {
@@ -27,10 +36,7 @@ function guard(module: RawRunner, name: string, call: Call): Call {
     } catch (error) {
       module.stackRestore(stack);
       if ((error as Error | null)?.name === "BindingError")
-        throw new QdqError(
-          "InvalidArgument",
-          `${name} was given something of another kind: ${(error as Error).message}`,
-        );
+        throw new QdqError("InvalidArgument", why(name, error, args));
       throw error;
     }
   };

@@ -1,6 +1,6 @@
 // What configure() takes and capabilities() gives.
 
-/** The settings of configure(). */
+/** The settings of configure(); those that a later call leaves out stay. */
 export interface Configuration {
   /**
    * The module's bytes or their address; by default the file of this package that suits the engine and the threads

@@ -3,7 +3,7 @@
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
-import { checkOptions } from "./options.js";
+import { checkNames, checkOptions, jsonOf, shown } from "./options.js";
 import type { Program } from "./program.js";
 import { byteSourceOf, bytesOf } from "./source.js";
 import type { ByteSource } from "./source.js";
@@ -59,8 +59,8 @@ export class Data extends Handle {
    * openData makes it.
    * @internal
    */
-  constructor(handle: number, settings: DataSettings = {}) {
-    super(handle, whole);
+  constructor(handle: number, loader: typeof whole, settings: DataSettings = {}) {
+    super(handle, loader);
     this.#settings = settings;
     const { batches, samples, id, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
     this.id = id;
@@ -75,11 +75,13 @@ export class Data extends Handle {
    * QdqError{InvalidArgument} for a shard that is none.
    */
   shard(shard: string): DataShard {
-    return new DataShard(this, String(shard));
+    return new DataShard(this, shard);
   }
 
   /** The inputs of one batch. Throws QdqError for a file that cannot be read or decoded. */
   batch(index: number): Tensor[] {
+    if (!Number.isSafeInteger(index) || index < 0)
+      throw new QdqError("InvalidArgument", `the index of a batch is ${shown(index)}, wanted a whole number from 0`);
     return unwrap(module().dataBatch(this.handle, index)).map(fromRaw);
   }
 
@@ -135,6 +137,8 @@ export class DataShard implements PartOfData {
     /** The shard: "3/16". */
     readonly shard: string,
   ) {
+    if (!(data instanceof Data) || typeof shard !== "string")
+      throw new QdqError("InvalidArgument", `a shard was made of ${shown(shard)}, wanted data.shard("3/16")`);
     ({ id: this.id, numSamples: this.numSamples, numBatches: this.numBatches } = data);
     this.#data = data;
     const { begin, end } = JSON.parse(unwrap(module().batchesOfShard(data.numBatches, shard)));
@@ -163,10 +167,15 @@ export function openData(program: Program, files: Files, settings: DataSettings 
     throw new QdqError("InvalidArgument", 'the files are no Map; wanted new Map([["cats/001.png", bytes], ...])');
   }
   checkOptions("openData", settings, ["preprocess", "batchSize", "limit", "labels", "classes"]);
+  checkNames([...files.keys()], "the names of the files");
+  if (settings.labels !== undefined && typeof settings.labels !== "string")
+    throw new QdqError("InvalidArgument", `labels is ${shown(settings.labels)}, wanted the name of a file`);
+  if (settings.classes !== undefined) checkNames(settings.classes, "the classes");
+  jsonOf(() => settings.preprocess, "preprocess");
   const { batchSize, limit = 0 } = settings;
   for (const [name, value] of Object.entries({ batchSize, limit })) {
     if (value !== undefined && !Number.isSafeInteger(value))
-      throw new QdqError("InvalidArgument", `${name} is ${value}, it must be a whole number`);
+      throw new QdqError("InvalidArgument", `${name} is ${shown(value)}, it must be a whole number`);
   }
   if (batchSize !== undefined && batchSize < 1)
     throw new QdqError("InvalidArgument", `batchSize is ${batchSize}; it must be at least 1`);
@@ -187,6 +196,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   const preprocess = settings.preprocess ? preprocessPath : "";
   return new Data(
     unwrap(module().openData(handleOf(program), path, preprocess, batchSize ?? 0, limit, hostOf(files, settings))),
+    whole,
     settings,
   );
 }

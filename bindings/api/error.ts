@@ -48,7 +48,7 @@ export class QdqError extends Error {
 
   /** qdq makes it. Your own quantizers and observers may throw it too. */
   constructor(code: ErrorCode, message: string, where: { node?: string; op?: string } = {}) {
-    super(readable(message));
+    super(readable(String(message)));
     this.code = code;
     if (where.node) this.node = where.node;
     if (where.op) this.op = where.op;

@@ -26,7 +26,7 @@ export abstract class Handle {
    * @internal
    */
   constructor(handle: number, loader: Loader) {
-    if (typeof handle !== "number")
+    if (typeof handle !== "number" || typeof loader?.loaded !== "function")
       throw new QdqError("InvalidArgument", `a ${new.target.name} is not made with new; a function of qdq gives it`);
     this.loader = loader;
     this.#handle = handle;

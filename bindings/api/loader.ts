@@ -44,6 +44,10 @@ type Source = NonNullable<Configuration["wasm"]>;
 
 const isPlace = (source: Source): source is URL | string => source instanceof URL || typeof source === "string";
 
+// Bytes of whichever window or realm.
+const isBytes = (source: unknown): boolean =>
+  ArrayBuffer.isView(source) || /^\[object (Shared)?ArrayBuffer\]$/.test(Object.prototype.toString.call(source));
+
 const isWide = (maxMemory: number | undefined): maxMemory is number =>
   maxMemory !== undefined && maxMemory > mostOf32Bits;
 
@@ -73,8 +77,8 @@ export class Loader<M extends RawRunner = RawRunner> {
   }
 
   /**
-   * Sets what the first load uses. Throws QdqError{InvalidArgument} after it, QdqError{Unsupported} for more memory
-   * than the engine has.
+   * Sets what the first load uses; settings that are left out stay as they are. Throws QdqError{InvalidArgument} after
+   * it, QdqError{Unsupported} for more memory than the engine has.
    */
   configure(settings: Configuration): void {
     if (this.#loading) throw new QdqError("InvalidArgument", "configure() came after the first load; call it before");
@@ -85,9 +89,16 @@ export class Loader<M extends RawRunner = RawRunner> {
         throw new QdqError("InvalidArgument", `${name} is ${shown(value)}, it must be a whole number of at least 1`);
       }
     }
-    const { threads, maxMemory } = settings;
-    if (isWide(maxMemory)) this.#checkWide(maxMemory, threads);
-    this.#configuration = { ...settings };
+    const { wasm } = settings;
+    if (wasm !== undefined && !isPlace(wasm) && !isBytes(wasm))
+      throw new QdqError(
+        "InvalidArgument",
+        `wasm is ${shown(wasm)}, wanted the bytes of a module or their address, a URL or a string`,
+      );
+    const given = Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== undefined));
+    const all: Configuration = { ...this.#configuration, ...given };
+    if (isWide(all.maxMemory)) this.#checkWide(all.maxMemory, all.threads);
+    this.#configuration = all;
   }
 
   /** The module, loaded if it is not yet. A failed load is tried again by the next call. */
@@ -176,7 +187,9 @@ export class Loader<M extends RawRunner = RawRunner> {
 
   async #compile(source: Source): Promise<WebAssembly.Module> {
     const bytes = isPlace(source) ? await this.#door!.read(source) : source;
-    const compiled = await WebAssembly.compile(bytes as BufferSource);
+    const compiled = await WebAssembly.compile(bytes as BufferSource).catch((error: unknown) => {
+      throw new QdqError("BadFile", `the module of ${this.entry} is no WebAssembly: ${(error as Error).message}`);
+    });
     this.#moduleName = isPlace(source)
       ? String(source)
           .replace(/[?#].*/, "")

@@ -2,7 +2,7 @@
 import type { RawTensor } from "../wasm/qdq.js";
 import { QdqError } from "./error.js";
 import { module, unwrap } from "./module.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, shown } from "./options.js";
 import type { Tensor } from "./tensor.js";
 import { rawInputs } from "./tensor.js";
 
@@ -35,9 +35,11 @@ const rawBatches = (batches: readonly (readonly Tensor[])[], what: string): RawT
 export function measure(metric: Metric, outputs: readonly (readonly Tensor[])[], samples: MetricSamples = {}): number {
   checkOptions("measure", samples, ["reference", "inputs", "labels"]);
   const { reference, inputs, labels } = samples;
+  if (typeof metric !== "string")
+    throw new QdqError("InvalidArgument", `the metric is ${shown(metric)}, wanted a name such as "box-f1"`);
   return unwrap(
     module().measure(
-      String(metric),
+      metric,
       rawBatches(outputs, "outputs"),
       reference && rawBatches(reference, "reference"),
       inputs && rawBatches(inputs, "inputs"),

@@ -15,8 +15,8 @@ export { unwrap } from "./loader.js";
 export const whole = new Loader<RawModule>("qdq", { default: createQdq, wasmUrl, relaxedWasmUrl, mark });
 
 /**
- * Chooses the module, its threads and its memory. Call it before the first load. Throws QdqError{InvalidArgument} after
- * it, and for a setting that makes no sense.
+ * Chooses the module, its threads and its memory. Call it before the first load; settings that a later call leaves out
+ * stay as they are. Throws QdqError{InvalidArgument} after the load, and for a setting that makes no sense.
  */
 export const configure = (settings: Configuration): void => whole.configure(settings);
 /** Loads the module if it is not loaded yet, and returns its properties. */

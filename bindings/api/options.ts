@@ -16,11 +16,17 @@ function wantedOf(name: string, value: unknown): string | undefined {
   return undefined;
 }
 
+// The options, of which others check the fields. Throws QdqError{InvalidArgument} for what is no object.
+export function checkObject<T extends object>(of: string, options: T): T {
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw new QdqError("InvalidArgument", `${of} was given ${nameOf(options)} as its options, wanted an object`);
+  return options;
+}
+
 // Throws QdqError{InvalidArgument} for what is no object, for a field that is not known, with the nearest that is, and
 // for a flag, a callback or a signal that is none.
 export function checkOptions(of: string, options: object, known: readonly string[]): void {
-  if (typeof options !== "object" || options === null || Array.isArray(options))
-    throw new QdqError("InvalidArgument", `${of} was given ${nameOf(options)} as its options, wanted an object`);
+  checkObject(of, options);
   for (const [name, value] of Object.entries(options)) {
     const wanted = known.includes(name) && value !== undefined ? wantedOf(name, value) : undefined;
     if (wanted) throw new QdqError("InvalidArgument", `${name} of ${of} is ${shown(value)}, wanted ${wanted}`);
@@ -53,6 +59,19 @@ export function checkNearFields(of: string, object: object, known: readonly stri
     const meant = known.includes(name) ? undefined : known.find((word) => distance(name, word) <= 2);
     if (meant) throw new QdqError("InvalidArgument", `${of} has no field ${name}; did you mean ${meant}?`);
   }
+}
+
+// Whether `for await` gets objects of the value, neither texts nor numbers.
+export const isIterable = (value: unknown): boolean =>
+  value !== null &&
+  typeof value === "object" &&
+  !ArrayBuffer.isView(value) &&
+  (Symbol.iterator in value || Symbol.asyncIterator in value);
+
+// Throws QdqError{InvalidArgument} if the value is no list of numbers.
+export function checkPrompt(prompt: unknown): void {
+  if (isIterable(prompt) || (ArrayBuffer.isView(prompt) && prompt.byteLength > 0)) return;
+  throw new QdqError("InvalidArgument", `the prompt is ${shown(prompt)}, wanted the ids of tokens`);
 }
 
 // Any value in a message.

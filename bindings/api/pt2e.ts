@@ -10,7 +10,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
-import { checkNearNames, checkOptions, jsonOf, shown } from "./options.js";
+import { checkNearNames, checkOptions, isIterable, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { HistogramObserver } from "./recipe.js";
 import type { PartOfData } from "./state.js";
@@ -78,8 +78,15 @@ export class Prepared extends Handle {
    * place, for an observer whose statistics depend on the order of the data (prepare with `mergeable`).
    */
   state(part: PartOfData = { id: "", numSamples: 0, numBatches: 0, shard: "1/1" }): string {
+    if (typeof part !== "object" || part === null)
+      throw new QdqError("InvalidArgument", `state() was given ${shown(part)}, wanted data.shard("3/16")`);
     const { id, numSamples: samples, numBatches: batches, shard } = part;
-    return unwrap(module().saveState(this.handle, JSON.stringify({ id, samples, batches, shard })));
+    return unwrap(
+      module().saveState(
+        this.handle,
+        jsonOf(() => ({ id, samples, batches, shard }), "the shard"),
+      ),
+    );
   }
 
   /**
@@ -88,7 +95,9 @@ export class Prepared extends Handle {
    * one's, or of some shards only, QdqError{BadFile} if it is none.
    */
   loadState(state: string): void {
-    unwrap(module().loadState(this.handle, String(state)));
+    if (typeof state !== "string")
+      throw new QdqError("InvalidArgument", `the state is ${shown(state)}, wanted the text that state() gave`);
+    unwrap(module().loadState(this.handle, state));
   }
 
   /**
@@ -227,13 +236,20 @@ export async function quantizationCapabilities(quantizer: AnyQuantizer): Promise
   }
   if (isCustom(quantizer)) {
     const name = nameOf(quantizer);
-    const patterns = (quantizer.quantizationCapabilities?.() ?? []).map(({ pattern, operators, ...rest }, i) => {
+    const told: unknown = quantizer.quantizationCapabilities?.() ?? [];
+    if (!Array.isArray(told))
+      throw new QdqError(
+        "InvalidArgument",
+        `quantizationCapabilities() of ${name} gave ${shown(told)}, wanted a list of patterns`,
+      );
+    const patterns = Array.from(told, (each: Partial<QuantizationCapabilities["patterns"][number]> | null, i) => {
+      const { pattern, operators, ...rest } = each ?? {};
       const isPattern = typeof pattern === "string" && Array.isArray(operators) && operators.every(isListOfStrings);
       if (isPattern) checkOptions(`pattern ${pattern} of ${name}`, rest, ["static", "dynamic", "qat", "note"]);
       if (isPattern) return { pattern, operators, static: true, dynamic: false, qat: true, note: "", ...rest };
       throw new QdqError(
         "InvalidArgument",
-        `quantizationCapabilities() of ${name}, pattern ${i}: found ${JSON.stringify({ pattern, operators })}, ` +
+        `quantizationCapabilities() of ${name}, pattern ${i}: found ${shown({ pattern, operators })}, ` +
           'wanted {pattern: "linear", operators: [["aten.linear.default"]]}, ' +
           "with a list of alternatives for each operator",
       );
@@ -272,10 +288,6 @@ export function totalOf(batches: object): { total?: number } {
   if (Array.isArray(batches)) return { total: batches.length };
   return "numBatches" in batches && typeof batches.numBatches === "number" ? { total: batches.numBatches } : {};
 }
-
-/** @internal */
-export const isIterable = (value: unknown): boolean =>
-  value !== null && typeof value === "object" && (Symbol.iterator in value || Symbol.asyncIterator in value);
 
 const isListOfStrings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "string");
@@ -338,14 +350,18 @@ export function callbacks(writer: RecipeWriter): RawCallbacks {
       const rule = functionOf(writer.functions, number) as (sources: unknown) => QParams;
       return rawQparams(rule(JSON.parse(text)), "the rule of a derived spec");
     },
-    filter: (number, text) => Boolean(functionOf(writer.filters, number)(JSON.parse(text) as NodeSnapshot)),
+    filter(number, text) {
+      const told: unknown = functionOf(writer.filters, number)(JSON.parse(text) as NodeSnapshot);
+      if (typeof told === "boolean") return told;
+      throw new QdqError("InvalidArgument", `the filter function gave ${shown(told)}, wanted true or false`);
+    },
     makeObserver(number, text) {
       const settings = JSON.parse(text) as ObserverSettings;
       const observer = (functionOf(writer.functions, number) as (settings: ObserverSettings) => Observer)(settings);
       if (typeof observer?.forward !== "function" || typeof observer?.calculateQparams !== "function") {
         throw new QdqError("InvalidArgument", "an observer needs the methods forward(tensor) and calculateQparams()");
       }
-      const type = observer.constructor.name;
+      const type = observer.constructor?.name ?? "";
       checkNearNames(type || "the observer", observer, ["forward", "calculateQparams", "fakeQuantize"]);
       return {
         name: type && type !== "Object" ? type : "JavaScriptObserver",

@@ -1,7 +1,8 @@
 // FX graph mode's QConfigMapping.
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { toJson } from "./names.js";
-import { checkOptions } from "./options.js";
+import { QdqError } from "./error.js";
+import { checkOptions, shown } from "./options.js";
 import { Program } from "./program.js";
 import { BackendConfig } from "./qconfig.js";
 import type { BackendConfigName, QConfig, QuantizationBackend } from "./qconfig.js";
@@ -107,6 +108,8 @@ export class QConfigMapping extends RecipeQuantizer {
    * (prepare_fx's _equalization_config): those to which the mapping gives `{ named: "default_equalization_qconfig" }`.
    */
   setEqualizationConfig(mapping: QConfigMapping): this {
+    if (!(mapping instanceof QConfigMapping))
+      throw new QdqError("InvalidArgument", `the equalization config is ${shown(mapping)}, wanted a QConfigMapping`);
     this.#equalization = mapping;
     return this;
   }

@@ -1,5 +1,6 @@
 // What is to be done with tensors: specs in the words of torch.ao, and the options that stand for them.
 import type { NodeSnapshot } from "./graph.js";
+import { checkObject } from "./options.js";
 import type { DType, Tensor } from "./tensor.js";
 
 /**
@@ -212,11 +213,14 @@ export type X86InductorQuantizationConfig = X86InductorQuantizationOptions & { r
  */
 export const getSymmetricQuantizationConfig = (
   options: SymmetricQuantizationOptions = {},
-): SymmetricQuantizationConfig => ({ kind: "symmetric", ...options });
+): SymmetricQuantizationConfig => ({ kind: "symmetric", ...checkObject("getSymmetricQuantizationConfig", options) });
 /**
  * The config of the X86InductorQuantizer: uint8 activations, int8 weights per channel
  * (get_default_x86_inductor_quantization_config).
  */
 export const getDefaultX86InductorQuantizationConfig = (
   options: X86InductorQuantizationOptions = {},
-): X86InductorQuantizationConfig => ({ kind: "x86_inductor", ...options });
+): X86InductorQuantizationConfig => ({
+  kind: "x86_inductor",
+  ...checkObject("getDefaultX86InductorQuantizationConfig", options),
+});

@@ -2,9 +2,8 @@
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
-import { checkOptions } from "./options.js";
+import { checkOptions, isIterable } from "./options.js";
 import type { LongWork, Prepared } from "./pt2e.js";
-import { isIterable } from "./pt2e.js";
 import type { RawTensor } from "../wasm/qdq.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";

@@ -128,15 +128,26 @@ const typeName = (data: unknown): string =>
 const isTexts = (data: unknown): data is readonly string[] =>
   Array.isArray(data) && Array.from(data).every((text) => typeof text === "string");
 
+const isShape = (shape: unknown): shape is readonly number[] =>
+  Array.isArray(shape) && Array.from(shape).every((size) => Number.isSafeInteger(size) && size >= 0);
+
+// Whether the array's buffer went to a worker.
+function isDetached(data: TensorData): boolean {
+  if (!ArrayBuffer.isView(data)) return false;
+  try {
+    return new Uint8Array(data.buffer).length < 0;
+  } catch {
+    return true;
+  }
+}
+const whyDetached = "its buffer is detached, as those are that were sent to a worker";
+
 /**
  * A tensor of the typed array's own dtype: tensor(new Float32Array([1, 2]), [2]); of strings for an array of them.
  * `shape`: the sizes, one axis unless given; run() checks that they fit. Throws QdqError{InvalidArgument} for what is
- * neither a typed array nor an array of strings.
+ * neither a typed array nor an array of strings, and for sizes that are none.
  */
-export function tensor<Data extends TensorData>(
-  data: Data,
-  shape: readonly number[] = [data.length],
-): Tensor<DTypeOf<Data>> {
+export function tensor<Data extends TensorData>(data: Data, shape?: readonly number[]): Tensor<DTypeOf<Data>> {
   const dtype = isTexts(data)
     ? "string"
     : (Object.keys(arrayOf) as (keyof typeof arrayOf)[]).find((name) => typeName(data) === arrayOf[name].name);
@@ -145,7 +156,10 @@ export function tensor<Data extends TensorData>(
       "InvalidArgument",
       "a tensor was made of something that is neither a typed array nor an array of strings",
     );
-  return { dtype, shape: [...shape], data } as unknown as Tensor<DTypeOf<Data>>;
+  if (isDetached(data)) throw new QdqError("InvalidArgument", `a tensor was made of an array, but ${whyDetached}`);
+  if (shape !== undefined && !isShape(shape))
+    throw new QdqError("InvalidArgument", `the shape of a tensor is ${shown(shape)}, wanted whole numbers from 0`);
+  return { dtype, shape: shape === undefined ? [data.length] : [...shape], data } as unknown as Tensor<DTypeOf<Data>>;
 }
 
 /**
@@ -157,24 +171,20 @@ export function toRaw(value: Tensor, what: string): RawTensor {
     throw new QdqError("InvalidArgument", `${what} is not a tensor: ${why}; wanted {dtype, shape, data}`);
   };
   const { dtype, shape, data } = value ?? fail(`it is ${shown(value)}`);
-  const type = dtype !== "string" && Object.hasOwn(arrayOf, dtype) ? arrayOf[dtype] : undefined;
+  const isKnown = typeof dtype === "string" && Object.hasOwn(arrayOf, dtype);
+  const type = isKnown && dtype !== "string" ? arrayOf[dtype] : undefined;
   if (!type && dtype !== "string") {
     fail(`its dtype is ${shown(dtype)}, which is none of ${Object.keys(arrayOf).join(", ")}, string`);
   }
-  if (!Array.isArray(shape) || !Array.from(shape).every((size) => Number.isSafeInteger(size) && size >= 0)) {
-    fail(`its shape is ${shown(shape)}`);
-  }
+  if (!isShape(shape)) fail(`its shape is ${shown(shape)}`);
   if (type && typeName(data) !== type.name) fail(`its data is ${typeName(data)}, ${dtype} needs ${type.name}`);
   if (!type && !isTexts(data)) fail("its data is not an array of strings");
+  if (isDetached(data)) fail(whyDetached);
   const count = shape.reduce((product, size) => product * size, 1);
   const length = dtype === "complex64" ? 2 * count : count;
   if (data.length !== length) fail(`shape [${shape.join(", ")}] needs ${length} elements, its data has ${data.length}`);
   if (isTexts(data)) return { dtype, shape: [...shape], texts: data };
-  try {
-    return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
-  } catch {
-    return fail("its buffer is detached, as those are that were sent to a worker");
-  }
+  return { dtype, shape: [...shape], bytes: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) };
 }
 
 /**

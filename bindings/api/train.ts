@@ -4,9 +4,9 @@ import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
-import { Prepared, callbacks, isIterable, totalOf } from "./pt2e.js";
+import { Prepared, callbacks, totalOf } from "./pt2e.js";
 import { toJson } from "./names.js";
-import { checkOptions, jsonOf } from "./options.js";
+import { checkOptions, isIterable, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
@@ -167,6 +167,17 @@ const optionNames = [
 ];
 const scheduleNames = ["schedule", "stepSize", "gamma", "totalSteps", "etaMin", "warmupSteps", "warmupStartFactor"];
 
+// Labels as cross entropy takes them.
+function classesOf(labels: readonly unknown[]): Tensor {
+  const wrong = Array.from(labels).find((label) => !Number.isSafeInteger(label));
+  if (wrong !== undefined || labels.includes(undefined))
+    throw new QdqError(
+      "InvalidArgument",
+      `the target holds ${shown(wrong)}; wanted the number of a class for each sample, such as [3, 1]`,
+    );
+  return tensor(BigInt64Array.from(labels as readonly number[], (label) => BigInt(label)));
+}
+
 /** Trains a prepared program, step by step. */
 export class Trainer extends Handle {
   private readonly loss: LossFunction | undefined;
@@ -194,17 +205,21 @@ export class Trainer extends Handle {
 
   /** One step of the optimizer; returns the loss before it. */
   step(batch: TrainingBatch): number {
+    checkOptions("a training batch", batch, this.loss ? Object.keys(batch ?? {}) : ["inputs", "target", "teacher"]);
     if (this.loss) {
-      const { loss, grads } = this.loss(this.forward(batch.inputs), batch);
+      const told: unknown = this.loss(this.forward(batch.inputs), batch);
+      const { loss, grads } = (told ?? {}) as ReturnType<LossFunction>;
+      if (typeof loss !== "number" || !Array.isArray(grads))
+        throw new QdqError(
+          "InvalidArgument",
+          `the loss function gave ${shown(told)}, wanted {loss: number, grads: [tensor, ...]}`,
+        );
       this.backward(grads);
       this.update();
       return loss;
     }
-    checkOptions("a training batch", batch, ["inputs", "target", "teacher"]);
     const { inputs, target, teacher } = batch;
-    const raw = Array.isArray(target)
-      ? tensor(BigInt64Array.from(target, (label: number) => BigInt(label)))
-      : (target as Tensor | undefined);
+    const raw = Array.isArray(target) ? classesOf(target) : (target as Tensor | undefined);
     return unwrap(
       module().trainStep(
         this.handle,
@@ -338,10 +353,18 @@ export interface AugmentOptions {
 export function augment(images: Tensor, how: Augmentation, options: AugmentOptions = {}): Tensor {
   checkOptions("augment", options, ["seed", "epoch", "samples", "preprocess"]);
   const { seed = 0, epoch = 0, samples, preprocess = {} } = options;
-  const numbers = samples ?? Array.from({ length: images.shape[0] ?? 0 }, (_, i) => i);
+  const raw = toRaw(images, "what augment() was given as images");
+  if (samples !== undefined && !Array.isArray(samples))
+    throw new QdqError("InvalidArgument", `samples of augment is ${shown(samples)}, wanted an array of numbers`);
+  for (const [name, value] of Object.entries({ how, preprocess }))
+    if (typeof value !== "object" || value === null)
+      throw new QdqError("InvalidArgument", `${name} of augment is ${shown(value)}, wanted an object of settings`);
+  const numbers = samples ?? Array.from({ length: raw.shape[0] ?? 0 }, (_, i) => i);
   for (const number of [seed, epoch, ...numbers])
     if (!Number.isSafeInteger(number) || number < 0)
-      throw new QdqError("InvalidArgument", `a seed, epoch or sample is ${number}; wanted a whole number from 0`);
-  const raw = toRaw(images, "the images");
+      throw new QdqError(
+        "InvalidArgument",
+        `a seed, epoch or sample is ${shown(number)}; wanted a whole number from 0`,
+      );
   return fromRaw(unwrap(module().augmentImages(raw, toJson(how), toJson(preprocess), seed, epoch, numbers)));
 }

@@ -248,7 +248,10 @@ test("tensors that are none", () => {
   const session = qdq.lower(program);
   const { data, shape } = x;
   for (const [input, words] of [
-    [{ ...x, data: detached(new Float32Array(data)) }, /needs \d+ elements, its data has 0/],
+    [
+      { ...x, data: detached(new Float32Array(data)) },
+      /its buffer is detached, as those are that were sent to a worker/,
+    ],
     [{ dtype: "float32", shape: [0], data: detached(new Float32Array(1)) }, /its buffer is detached/],
     [
       { dtype: "float32", shape, data: { [Symbol.toStringTag]: "Float32Array", length: data.length } },
@@ -387,7 +390,7 @@ test("names that are none", () => {
   }
   refused(() => qdq.matchPattern(program, { inputs: [1n] }), /the pattern is not plain data/);
   refused(() => qdq.programTensor(program, Symbol("t")), /programTensor was given a symbol/);
-  refused(() => qdq.programTensor(program, 5), /programTensor was given something of another kind/);
+  refused(() => qdq.programTensor(program, 5), /programTensor was given 5 where it wants a string/);
   refused(() => qdq.saveOnnx(program, { opset: 17n }), /what saveOnnx was given is not plain data/);
 });
 
@@ -423,3 +426,99 @@ function modelOf(name) {
   const opset = (domain) => field(8, [...field(1, bytes(domain)), ...int(2, 17)]);
   return Uint8Array.from([...int(1, 8), ...field(7, graph), ...opset(""), ...opset("misuse")]);
 }
+
+test("settings that a later configure() leaves out stay", async () => {
+  const { Loader } = require("../../dist/cjs/bindings/api/loader.js");
+  const made = { setThreads: () => ({ value: undefined }), setMaxMemory: () => ({ value: undefined }) };
+  const wanted = [];
+  const loader = new Loader("qdq", { default: async () => made });
+  loader.open({ read: () => Promise.reject(new Error("the bytes are asked for")), threads: (n) => wanted.push(n) });
+  loader.configure({ threads: 3 });
+  loader.configure({ maxMemory: 5e8 });
+  loader.configure({ threads: undefined });
+  await expect(loader.load()).rejects.toThrow("the bytes are asked for");
+  expect(wanted).toEqual([3]);
+  for (const wasm of [null, 5, [], {}, () => 5])
+    refused(() => loader.configure({ wasm }), /wanted the bytes of a module or their address/);
+});
+
+test("a tensor's sizes and buffer", () => {
+  for (const shape of [null, 4, "4", NaN, {}, [NaN], [-1], [1.5], ["4"], [4n], Array(1)])
+    refused(() => qdq.tensor(new Float32Array(4), shape), /the shape of a tensor is .*, wanted whole numbers from 0/);
+  for (const data of [undefined, null, 5, {}, [1, 2], new DataView(new ArrayBuffer(4))])
+    refused(() => qdq.tensor(data), /neither a typed array nor an array of strings/);
+  refused(() => qdq.tensor(detached(new Float32Array(4))), /its buffer is detached/);
+});
+
+test("augment() of what it does not take", () => {
+  const pictures = qdq.tensor(new Float32Array(48), [1, 3, 4, 4]);
+  for (const wrong of [undefined, null, 5, [], {}])
+    refused(() => qdq.augment(wrong, {}), /what augment\(\) was given as images is not a tensor/);
+  for (const how of [undefined, null, 5, "flip"])
+    refused(() => qdq.augment(pictures, how), /how of augment is .*, wanted an object of settings/);
+  for (const samples of [5, "x", {}, null])
+    refused(() => qdq.augment(pictures, {}, { samples }), /samples of augment is .*, wanted an array of numbers/);
+  for (const number of [NaN, -1, 1.5, 3n, "1", null])
+    refused(() => qdq.augment(pictures, {}, { seed: number }), /a seed, epoch or sample is .*; wanted a whole number/);
+});
+
+test("functions that answer with something else", async () => {
+  for (const told of [undefined, null, 1, "no", Promise.resolve(true)])
+    refused(
+      () =>
+        qdq.preparePt2e(
+          program,
+          quantizer().setFilterFunction(() => told),
+        ),
+      /the filter function gave .*, wanted true or false/,
+    );
+  const own = new Error("mine");
+  const fails = () => {
+    throw own;
+  };
+  expect(thrown(() => qdq.preparePt2e(program, quantizer().setFilterFunction(fails)))).toBe(own);
+  const trainer = (loss) => new qdq.Trainer(qdq.prepareQatPt2e(program, qat()), loss && { loss });
+  for (const told of [undefined, null, 5, {}, { loss: "x", grads: [] }, { loss: 1, grads: null }])
+    refused(() => trainer(() => told).step({ inputs: [x] }), /the loss function gave .*, wanted \{loss: number/);
+  for (const target of [[0.5], ["1"], [null], [NaN], [2n], Array(1)])
+    refused(() => trainer().step({ inputs: [x], target }), /the target holds .*; wanted the number of a class/);
+  for (const told of [5, "x", {}, [null], [5]])
+    await expect(
+      qdq.quantizationCapabilities({ annotate: () => [], quantizationCapabilities: () => told }),
+    ).rejects.toThrow(qdq.QdqError);
+});
+
+test("what is not made with new, and names of files and of shards that are none", () => {
+  for (const handle of [0, 1, 5])
+    for (const type of [qdq.Data, qdq.Program, qdq.Session])
+      refused(() => new type(handle), /is not made with new; a function of qdq gives it/);
+  refused(() => qdq.openData(program, new Map([[Symbol("a"), new Uint8Array(1)]])), /the names of the files/);
+  refused(() => qdq.measure({}, [[x]]), /the metric is \{\}, wanted a name/);
+  refused(() => qdq.preparePt2e(program, quantizer()).loadState(null), /the state is null, wanted the text/);
+  refused(() => qdq.preparePt2e(program, quantizer()).state(null), /state\(\) was given null, wanted data.shard/);
+  refused(() => qdq.getSymmetricQuantizationConfig(5), /was given a number as its options, wanted an object/);
+  refused(() => new qdq.QConfigMapping().setEqualizationConfig({}), /wanted a QConfigMapping/);
+});
+
+test("quantizeModel() of what it does not take", async () => {
+  const { quantizeModel } = require("../../dist/cjs/node/async.js");
+  const recipe = { quantizer: "XNNPACKQuantizer", global: {} };
+  for (const [options, words] of [
+    [undefined, /quantizeModel was given a undefined as its options/],
+    [null, /quantizeModel was given null as its options/],
+    [{}, /the quantizer is neither/],
+    [{ quantizer: null }, /the quantizer is neither/],
+    [{ quantizer: recipe, calibration: 5 }, /calibration is 5, wanted a list or an iterable of batches/],
+    [{ quantizer: recipe, calibration: new Float32Array(4) }, /wanted a list or an iterable of batches/],
+    [{ quantizer: recipe, calibration: "x" }, /calibration is x, wanted a list/],
+    [{ quantizer: recipe, format: Symbol("f") }, /format is Symbol\(f\), wanted "pt2" or "onnx"/],
+    [{ quantizer: recipe, calibration: [[5]] }, /input 0 is not a tensor/],
+    [{ quantizer: recipe, calibration: [null] }, /the inputs are not a list of tensors/],
+    [{ quantizer: recipe, calibration: [[() => 5]] }, /this cannot go to a worker/],
+    [{ quantizer: recipe, threads: NaN }, /threads is NaN/],
+  ]) {
+    const error = await quantizeModel(model(), options).catch((reason) => reason);
+    expect(error.name).toBe("QdqError");
+    expect(error.message).toMatch(words);
+  }
+});
