@@ -210,8 +210,10 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
   if (!by_file) {
     const int64_t samples = data.num_samples(), count = samples == 0 ? 0 : data.place_of(samples - 1) + 1;
     const int64_t found = std::ssize(labels), all = data.num_samples_in_all();
-    QDQ_CHECK(found == count || found == all, kInvalidArgument, path, " holds ", found, " labels for ", all, " samples",
-              all == count ? "" : concat(", of which --limit takes ", count), "; wanted one for each, in their order");
+    const bool is_front = count == samples;  // the limit takes the first ones
+    QDQ_CHECK(found == all || (is_front && found == samples), kInvalidArgument, path, " holds ", found, " labels for ",
+              all, " samples", all == samples ? "" : concat(", of which --limit takes ", samples),
+              "; wanted one for each, in their order");
     for (int64_t i = 0; i < samples; ++i)
       labels[static_cast<size_t>(i)] = labels[static_cast<size_t>(data.place_of(i))];
     labels.resize(static_cast<size_t>(samples));

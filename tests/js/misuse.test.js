@@ -431,7 +431,7 @@ test("settings that a later configure() leaves out stay", async () => {
   const { Loader } = require("../../dist/cjs/bindings/api/loader.js");
   const made = { setThreads: () => ({ value: undefined }), setMaxMemory: () => ({ value: undefined }) };
   const wanted = [];
-  const loader = new Loader("qdq", { default: async () => made });
+  const loader = new Loader("qdq", { default: async () => made, wasmUrl: "qdq.wasm", relaxedWasmUrl: "qdq.wasm" });
   loader.open({ read: () => Promise.reject(new Error("the bytes are asked for")), threads: (n) => wanted.push(n) });
   loader.configure({ threads: 3 });
   loader.configure({ maxMemory: 5e8 });

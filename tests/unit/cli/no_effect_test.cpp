@@ -159,8 +159,8 @@ TEST_F(NoEffect, TheFilesOfTransformersJsSayWhichSaturate) {
 // Each with one field more or less than makes sense.
 TEST_F(NoEffect, SpecsOfRecipes) {
   const auto quantize_with = [&](const std::string& spec) {
-    host.add("r.json",
-             R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "conv2d_default", "output": )" + spec + "}]}");
+    host.add("r.json", R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "conv2d_default", "output": )" +
+                           spec + "}]}");
     return run({"quantize", "model.pt2", "--calibrate", "data.npz", "--recipe", "r.json", "-o", "out.pt2"});
   };
   const std::string observer = R"("observer": {"class": "MinMaxObserver"})";

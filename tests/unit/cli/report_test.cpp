@@ -56,8 +56,9 @@ TEST_F(CliTest, WritesAReportThatNeedsNothingElse) {
 TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
   host.contents["test.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({8, 2, 4, 4}, 5)}});
   host.add("classes.txt", "red\ngreen\nblue\n");
+  host.add("test.csv", "0,0\n1,1\n2,2\n3,0\n4,1\n5,2\n6,0\n7,1\n");
   ASSERT_EQ(
-      run(quantize({"--report", "r.html", "--test", "test.npz", "--labels", "labels.csv", "--classes", "classes.txt"})),
+      run(quantize({"--report", "r.html", "--test", "test.npz", "--labels", "test.csv", "--classes", "classes.txt"})),
       0)
       << host.err;
   const format::Json report = report_in(host.contents["r.html"]);
@@ -67,7 +68,7 @@ TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
   EXPECT_EQ(report["predictions"].size(), 8U);
   EXPECT_EQ(report["predictions"][0]["file"], concat("sample ", report["predictions"][0]["sample"].get<int>()));
   EXPECT_GT(report["speed"]["int8"].get<double>(), 0);
-  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "test.npz", "--labels", "labels.csv", "--json",
+  ASSERT_EQ(run({"evaluate", "model.pt2", "out.pt2", "--data", "test.npz", "--labels", "test.csv", "--json",
                  "--batch-size", "4"}),
             0)
       << host.err;

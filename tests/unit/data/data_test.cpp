@@ -464,7 +464,14 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
   Classes unknown;
   const auto images = open("img", image_program(), {"how.json", 2, 0});
   EXPECT_EQ(read_labels("labels.csv", *images, unknown, files), (std::vector<int64_t>{3, 7}));
-  files.contents["labels.npy"] = format::write_npy(Tensor::of<int32_t>({3}, {5, 6, 7}));
+  files.contents["many.npy"] = format::write_npy(Tensor::of<int32_t>({3}, {5, 6, 7}));
+  EXPECT_NE(
+      refusal_of_labels("many.npy", *images, unknown).find("many.npy holds 3 labels for 2 samples; wanted one for"),
+      std::string::npos);
+  files.contents["hot.npy"] = format::write_npy(Tensor::of<int32_t>({2, 2}, {1, 0, 0, 1}));
+  EXPECT_NE(refusal_of_labels("hot.npy", *images, unknown).find("hot.npy holds int32[2, 2]; labels are one class"),
+            std::string::npos);
+  files.contents["labels.npy"] = format::write_npy(Tensor::of<int32_t>({2, 1}, {5, 6}));
   EXPECT_EQ(read_labels("labels.npy", *images, unknown, files), (std::vector<int64_t>{5, 6}));
   files.contents["few.npy"] = format::write_npy(Tensor::of<int64_t>({1}, {5}));
   EXPECT_THROW(read_labels("few.npy", *images, unknown, files), Error);
@@ -547,7 +554,7 @@ TEST_F(DataTest, ALimitTakesAsManyImagesOfEachFolderAsCanBe) {
             (std::vector<int64_t>{10, 11, 13, 14, 15}));
   files.contents["labels.npy"] = format::write_npy(Tensor::of<int64_t>({5}, {10, 11, 12, 13, 14}));
   EXPECT_NE(refusal_of_labels("labels.npy", *open("img", image_program(), {"how.json", 4, 5}), unknown)
-                .find("holds 5 labels for 6 samples"),
+                .find("holds 5 labels for 7 samples, of which --limit takes 5"),
             std::string::npos);
 }
 
