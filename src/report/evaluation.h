@@ -70,13 +70,13 @@ class Evaluation {
   void add(const std::vector<Tensor>& inputs);
 
   // {"sqnr"?: dB of the outputs that are compared or null (no error), "speed": {"float", "int8", "batch"}:
-  // milliseconds for a sample and the largest batch that was timed, and of classifiers "accuracy": {"agreement", "samples", "top1"?: [float,
-  // int8], "top5"?: [float, int8]} in percent and "predictions": [{"sample", "label"?, "float": [{"class", "share"}],
-  // "int8": [...], "moved"}]}, the `kept` worst samples: first those to which int8 and float give different answers,
-  // then those whose scores moved most (sum (x - y)^2 / sum x^2). Only batches of a size that came before are timed,
-  // since a session is compiled for each new size. If there are none, the first batch is run once more. "warnings" are
-  // those of doubts_about() the float program, whole sentences.
-  // Throws Error{kInvalidArgument} if there are labels, but not one for each sample.
+  // milliseconds for a sample and the largest batch that was timed, and of classifiers "accuracy": {"agreement",
+  // "samples", "top1"?: [float, int8], "top5"?: [float, int8]} in percent and "predictions": [{"sample", "label"?,
+  // "float": [{"class", "share"}], "int8": [...], "moved"}]}, the `kept` worst samples: first those to which int8 and
+  // float give different answers, then those whose scores moved most (sum (x - y)^2 / sum x^2). Only batches of a
+  // size that came before are timed, since a session is compiled for each new size. If there are none, the first
+  // batch is run once more. "warnings" are those of doubts_about() the float program, whole sentences. Throws
+  // Error{kInvalidArgument} if there are labels, but not one for each sample.
   format::Json report(size_t kept = 24);
 
  private:

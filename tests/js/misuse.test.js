@@ -111,6 +111,7 @@ test("options of a trainer that do nothing", () => {
     [{ optimizer: "adam", momentum: 0.9 }, /the momentum 0.9 does nothing/],
     [{ betas: [0.8, 0.9] }, /betas and eps do nothing with sgd/],
     [{ temperature: 2 }, /the temperature 2 does nothing without distillation/],
+    [{ loss: "mse", distillation: 1, temperature: 2 }, /the temperature 2 does nothing with the loss mse/],
     [{ qparamsLr: 0.1 }, /no scale is learnt/],
     [{ schedule: { stepSize: 3 } }, /are for the schedule step only/],
     [{ schedule: { schedule: "cosine", totalSteps: 9, gamma: 0.5 } }, /are for the schedule step only/],
@@ -521,4 +522,20 @@ test("quantizeModel() of what it does not take", async () => {
     expect(error.name).toBe("QdqError");
     expect(error.message).toMatch(words);
   }
+});
+
+test("labels that are not one for each sample, and specs with settings that do nothing", () => {
+  const evaluation = qdq.evaluate(program, program, [0, 1, 2]);
+  evaluation.add([x]);
+  refused(() => evaluation.report(), /there are 3 labels for 1 samples; give one for each/);
+  refused(() => qdq.evaluate(program, program, [[1, 0, 0]]), /labels/);
+  const spec = { spec: "quantization", dtype: "int8", observer: { class: "MinMaxObserver" } };
+  const annotated = (more) => ({ annotate: () => [{ node: "conv2d", output: { ...spec, ...more } }] });
+  for (const [more, words] of [
+    [{ quantMin: -100 }, /bounds only one of quant_min and quant_max/],
+    [{ qscheme: "per_tensor_affine", chAxis: 0 }, /of the qscheme per_tensor_affine does not read it/],
+    [{ observer: { class: "FixedQParamsObserver" } }, /wanted "spec": "fixed_qparams" with scale and zero_point/],
+    [{ observer: { class: "MinMaxObserver", args: { eps: -1 } } }, /is -1; wanted at least 0/],
+  ])
+    refused(() => qdq.preparePt2e(program, annotated(more)), words);
 });
