@@ -20,6 +20,21 @@ npm install --silent --no-audit --no-fund "$folder"/qdq-*.tgz
 cmp -s node_modules/qdq/README.md "$OLDPWD/node/README.md" || fail "the package has another README than node/README.md"
 grep -q '^./dev demo' "$OLDPWD/README.md" || fail "packing left another README.md in the checkout"
 
+# The links of its documents lead to files of the package.
+cat >links.cjs <<'END'
+const { existsSync, readFileSync, readdirSync } = require("node:fs");
+const path = require("node:path");
+const root = "node_modules/qdq";
+const documents = readdirSync(root, { recursive: true }).filter((name) => name.endsWith(".md"));
+const dead = documents.flatMap((name) =>
+  [...readFileSync(path.join(root, name), "utf8").matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)]
+    .filter(([, to]) => !/^[a-z]+:/.test(to) && !existsSync(path.join(root, path.dirname(name), to)))
+    .map(([, to]) => `${name}: ${to}`),
+);
+console.log(dead.join("\n") || `${documents.length} documents`);
+END
+node links.cjs | grep -q '^[1-9][0-9]* documents$' || fail "the package has dead links: $(node links.cjs)"
+
 # What is in it is listed, and nothing runs on installation.
 cat >supply.cjs <<'END'
 const { components } = require("./node_modules/qdq/dist/sbom.cdx.json");

@@ -234,6 +234,9 @@ test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime",
     expect(await page.locator("#save-onnx.primary").count()).toBe(1);
     const saved = await downloaded(page, "#save-onnx");
     expect([target, saved.name, saved.bytes.equals(readFileSync(out))]).toEqual([target, "shapes.int8.onnx", true]);
+    // The table of results has the size of that file, too.
+    const size = /→ (.*)$/.exec(await text(page, "#size"))[1];
+    expect(await page.locator("tr.chosen").first().textContent()).toContain(size);
   }
   expect(await text(page, "#runtime")).toMatch(/^ONNX Runtime Web.* would run \d+ of \d+ convolutions/);
   expect(problems).toEqual([]);
@@ -279,6 +282,11 @@ test.each([
     await openTab(page, tab);
     await look(tab);
   }
+  // Arrays have no pictures to preview.
+  const samples = npy([2, 3, 40, 40], new Float32Array(2 * 4800));
+  await page.setInputFiles("#calibration-files", buffer("zeros.npy", samples));
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("2 samples"));
+  await look("arrays");
   expect(found).toEqual([]);
   expect(problems).toEqual([]);
 });

@@ -38,6 +38,11 @@ test("a model of 2000 operators: rows are few, scroll to the end, and the graph 
   await openTab(page, "graph");
   expect(await page.locator("#graph .box").count()).toBeGreaterThan(20);
   expect(await page.locator("#graph .box").count()).toBeLessThan(400);
+  // It begins at the input, however wide it is.
+  const edges = (selector) => page.locator(selector).first().boundingBox();
+  const [canvas, first] = [await edges("#graph .graph"), await edges("#graph .box")];
+  expect(first.x).toBeGreaterThanOrEqual(canvas.x);
+  expect(first.x + first.width).toBeLessThanOrEqual(canvas.x + canvas.width);
   await page.click("[title^=Fit]");
   expect(await page.locator("#graph .bare").count()).toBeGreaterThan(0);
   await page.fill("#graph-search", "conv2d_777");

@@ -6,11 +6,12 @@ import { byId } from "./page.js";
 import { diffView } from "./recipe-diff.js";
 import { decibelsText, nameOf } from "./runs-table.js";
 import type { Run, State, Store } from "./state.js";
+import { sizeOf } from "./state.js";
 
 const most = 50; // layers that are listed
 
 const figures: readonly (readonly [string, (run: Run) => string])[] = [
-  ["Size", ({ quantized }) => formatBytes(quantized.file.size)],
+  ["Size", (run) => formatBytes(sizeOf(run))],
   ["Layers in int8", ({ quantized: { report } }) => `${report.layers.quantized} of ${report.layers.total}`],
   ["Top-1", ({ evaluation }) => evaluation?.accuracy?.top1?.[1].toFixed(2).concat(" %") ?? "–"],
   ["Same answer as float", ({ evaluation }) => evaluation?.accuracy?.agreement.toFixed(2).concat(" %") ?? "–"],

@@ -44,7 +44,7 @@ export function dataStep(store: Store): DataStep {
   const { element: problem, fail } = problemLine();
   const work = workLine("data");
   const summary = { calibration: h("p", { id: "calibration-summary" }), test: h("p", { id: "test-summary" }) };
-  const pictures = h("div", { class: "pictures", "aria-label": "calibration images" });
+  const pictures = h("div", { class: "pictures", role: "group", "aria-label": "calibration images" });
   const batchSize = h("input", {
     type: "number",
     id: "batch-size",

@@ -5,7 +5,7 @@ import { frontChart, trialsView } from "../../src/report/html/front-view.js";
 import { byId } from "./page.js";
 import { nameOf } from "./runs-table.js";
 import type { Run, State, Store } from "./state.js";
-import { shownRun } from "./state.js";
+import { shownRun, sizeOf } from "./state.js";
 
 interface Quality {
   value: number;
@@ -31,7 +31,7 @@ function resultsChart(state: State, choose: (id: number) => void): HTMLElement {
   const points: Point[] = state.runs.flatMap((run, i) => {
     const quality = qualities[i];
     return quality && quality.name === name
-      ? [{ name: nameOf(run), x: run.quantized.file.size, y: quality.value, id: run.id }]
+      ? [{ name: nameOf(run), x: sizeOf(run), y: quality.value, id: run.id }]
       : [];
   });
   if (!name || points.length === 0)

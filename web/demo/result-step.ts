@@ -8,7 +8,7 @@ import { dataUrl, imageOf } from "./pictures.js";
 import { withSetting } from "./recipe.js";
 import { runsTable } from "./runs-table.js";
 import type { Run, State, Store } from "./state.js";
-import { shownRun } from "./state.js";
+import { shownRun, sizeOf } from "./state.js";
 import { verdictOf, verdictView } from "./verdict.js";
 
 const worst = 8; // layers that the result lists; the view of the layers has all
@@ -16,9 +16,10 @@ const worst = 8; // layers that the result lists; the view of the layers has all
 // All that is known of a run; the pictures of its predictions are given by `image`.
 export function reportOf(
   state: State,
-  { quantized, errors, evaluation, recipe }: Run,
+  run: Run,
   image: (file: string) => string | undefined = () => undefined,
 ): Report {
+  const { quantized, errors, evaluation, recipe } = run;
   const predictions = evaluation?.predictions?.map((sample) => {
     const picture = image(sample.file ?? "");
     return { ...sample, ...(picture && { image: picture }) };
@@ -29,7 +30,7 @@ export function reportOf(
     made: { date: new Date().toISOString().slice(0, 10), by: "the page of qdq", machine: "WebAssembly" },
     nodes: state.model!.program.nodes,
     recipe,
-    bytes: [state.model!.bytes, (quantized.onnx ?? quantized.file).size],
+    bytes: [state.model!.bytes, sizeOf(run)],
     ...(quantized.samples > 0 && { samples: quantized.samples }),
     ...(errors && { errors }),
     ...evaluation,

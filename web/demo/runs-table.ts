@@ -2,7 +2,7 @@
 import { formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
 import type { Quantized } from "./protocol.js";
 import type { Run, Store } from "./state.js";
-import { shownRun } from "./state.js";
+import { shownRun, sizeOf } from "./state.js";
 import { recipeWords, verdictOf } from "./verdict.js";
 
 const percent = (value: number | undefined): string => (value === undefined ? "–" : `${value.toFixed(1)} %`);
@@ -56,7 +56,7 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
         { good: "good", look: "look", broken: "broken", unknown: "–" }[level],
       ),
       h("span", {}, recipeWords(recipe), wayOf(quantized)),
-      { class: "n", content: formatBytes(quantized.file.size) },
+      { class: "n", content: formatBytes(sizeOf(run)) },
       { class: "n", content: `${quantized.report.layers.quantized} of ${quantized.report.layers.total}` },
       { class: "n", content: percent(evaluation?.accuracy?.top1?.[1]) },
       { class: "n", content: percent(evaluation?.accuracy?.agreement) },

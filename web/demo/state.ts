@@ -87,6 +87,8 @@ export const canQuantize = ({ calibration, explanation }: State): boolean =>
   calibration !== undefined || explanation?.needsData === false;
 // The run that the views show.
 export const shownRun = ({ runs, shown }: State): Run | undefined => runs.find(({ id }) => id === shown) ?? runs.at(-1);
+// The size of a result's file as its model's or runtime's kind has it.
+export const sizeOf = ({ quantized: { onnx, file } }: Run): number => (onnx ?? file).size;
 // What is not measured yet on the data that is there.
 export function isUnmeasured(state: State): boolean {
   const run = shownRun(state);

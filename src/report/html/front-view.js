@@ -14,6 +14,7 @@ const frontOf = (points) =>
     .sort((a, b) => a.x - b.x);
 
 const [width, height, edge] = [640, 320, 52];
+const margin = 84; // on the left, for scores in the letters of a narrow screen
 
 /**
  * A chart of points, with a line along the front. Those that have an id can be chosen.
@@ -29,10 +30,11 @@ export function frontChart(points, names, choose = () => {}) {
     return [low - room, high + room];
   };
   const [left, right] = span(points.map(({ x }) => x));
-  const [low, high] = span(points.map(({ y }) => y));
+  const scores = points.map(({ y }) => y);
+  const [low, high] = span(scores);
   /** @param {{ x: number, y: number }} point @returns {[number, number]} */
   const at = ({ x, y }) => [
-    edge + ((x - left) / (right - left)) * (width - 2 * edge),
+    margin + ((x - left) / (right - left)) * (width - edge - margin),
     height - edge - ((y - low) / (high - low)) * (height - 1.5 * edge),
   ];
   const front = frontOf(points);
@@ -60,13 +62,16 @@ export function frontChart(points, names, choose = () => {}) {
   return svg(
     "svg",
     { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${names.y} over ${names.x}` },
-    svg("path", { class: "axis", d: `M${edge} ${edge / 2}V${height - edge}H${width - edge / 2}` }),
+    svg("path", { class: "axis", d: `M${margin} ${edge / 2}V${height - edge}H${width - edge / 2}` }),
     svg("text", { x: width - edge / 2, y: height - edge + 38, "text-anchor": "end" }, `${names.x} →`),
     svg("text", { x: 8, y: edge / 2 - 8 }, `↑ ${names.y}`),
     ...[left, right].map((x, i) => {
       const [place] = at({ x, y: low });
       return svg("text", { x: place, y: height - edge + 16, "text-anchor": i === 0 ? "start" : "end" }, names.ofX(x));
     }),
+    ...[...new Set([Math.min(...scores), Math.max(...scores)])].map((y) =>
+      svg("text", { x: margin - 6, y: at({ x: left, y })[1] + 4, "text-anchor": "end" }, names.ofY(y)),
+    ),
     svg("path", {
       class: "front-line",
       d: front.map((point, i) => `${i === 0 ? "M" : "L"}${at(point).join(" ")}`).join(""),

@@ -277,9 +277,12 @@ export function graphView(settingFor = () => undefined, onSelect = () => undefin
     view = { x: x - (x - view.x) * ratio, y: y - (y - view.y) * ratio, scale };
     place();
   }
+  // All of it in the middle if it is not too wide, else its beginning.
   /** @param {number} scale */
   function fromTop(scale) {
-    view = { x: (canvas.clientWidth - layout.width * scale) / 2, y: 20, scale };
+    const room = canvas.clientWidth - layout.width * scale;
+    const first = canvas.clientWidth / 2 - (layout.boxes[0]?.x ?? 0) * scale;
+    view = { x: room >= 0 ? room / 2 : Math.max(room, Math.min(0, first)), y: 20, scale };
     place();
   }
   const fitAll = () =>
