@@ -34,8 +34,11 @@ export function problemLine(): { element: HTMLElement; fail(reason: string): voi
   return {
     element,
     fail(reason) {
+      const isNew = element.hidden && reason !== "";
       element.textContent = reason;
       element.hidden = reason === "";
+      // On a phone the place of the sentence may lie below the window.
+      if (isNew) element.scrollIntoView({ block: "nearest" });
     },
   };
 }
