@@ -26,10 +26,14 @@ Attribute& Program::add_attribute(Attribute attribute) {
 
 std::string Program::unique_attribute_name(std::string candidate) const {
   if (find_attribute(candidate) == nullptr) return candidate;
-  for (int64_t i = 1;; ++i) {
-    std::string name = candidate + "_" + std::to_string(i);
-    if (find_attribute(name) == nullptr) return name;
-  }
+  candidate += '_';
+  std::unordered_set<std::string_view> taken;  // what follows
+  for (const Attribute& attribute : attributes)
+    if (attribute.name.starts_with(candidate))
+      taken.insert(std::string_view(attribute.name).substr(candidate.size()));
+  int64_t number = 1;
+  while (taken.count(std::to_string(number)) != 0) ++number;
+  return candidate + std::to_string(number);
 }
 
 void Program::erase_attribute(std::string_view name) {

@@ -124,6 +124,8 @@ class OnnxImport {
   };
   Subprograms subprograms(const std::vector<const format::OnnxGraph*>& graphs,
                           const std::vector<std::vector<GraphInput>>& inputs);
+  // How many nodes of functions and inner graphs were read, again for each call and turn.
+  int64_t written_out() const { return written_out_; }
 
  private:
   friend class OnnxCall;
@@ -196,7 +198,7 @@ class OnnxImport {
   std::map<std::string, std::string> symbols_;  // dim_param -> "s0"
   std::vector<std::string> input_symbols_;
   int64_t fresh_symbols_ = 0;
-  int64_t written_out_ = 0;  // nodes of functions and inner graphs that were read, again for each call
+  int64_t written_out_ = 0;
 };
 
 // One node of the ONNX graph.

@@ -130,14 +130,14 @@ void OnnxImport::read_nodes(const std::vector<OnnxNode>& nodes) {
   }
 }
 
-// Functions that call each other twice, and loops in loops, grow a small file without end. No error that the rest of
-// the model would open after.
+// Functions that call each other twice grow a small file without end. No error that the rest of the model would open
+// after.
 void OnnxImport::count_written_out() {
   constexpr int64_t kMost = 100'000, kEach = 512;
   constexpr uint64_t kBytes = 2048;  // that a node and its value take at least
   ++written_out_;
-  QDQ_CHECK(written_out_ <= kMost, kBadFile, "the ONNX model has functions and loops of more than ", kMost,
-            " nodes when each call and each turn is written out; export it with fewer calls");
+  QDQ_CHECK(written_out_ <= kMost, kBadFile, "the ONNX model has functions of more than ", kMost,
+            " nodes when each call is written out; export it with fewer calls");
   if (written_out_ % kEach == 0) check_memory_of_file(kEach * kBytes, "writing out the functions of the ONNX model");
 }
 

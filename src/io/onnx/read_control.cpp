@@ -74,13 +74,15 @@ bool goes_on(OnnxCall& call, const format::OnnxGraph& body) {
   return false;
 }
 
-// How many times a loop may be written out: short ones, so that what is around them is optimized with them.
-constexpr int64_t kMostUnrolled = 64;
+// How many times a loop may be written out: short ones, so that what is around them is optimized with them. Loops in
+// loops stay loops where those around them have already become many nodes.
+constexpr int64_t kMostUnrolled = 64, kMostInAll = 8'192;
 constexpr size_t kMostUnrolledNodes = 2048;
 
-bool may_unroll(std::optional<int64_t> trips, const format::OnnxGraph& body) {
+bool may_unroll(OnnxCall& call, std::optional<int64_t> trips, const format::OnnxGraph& body) {
   return trips && *trips >= 0 && *trips <= kMostUnrolled &&
-         static_cast<size_t>(*trips) * body.nodes.size() <= kMostUnrolledNodes;
+         static_cast<size_t>(*trips) * body.nodes.size() <= kMostUnrolledNodes &&
+         call.import().written_out() <= kMostInAll;
 }
 
 // Joins what every iteration gave along a new axis.
@@ -158,7 +160,7 @@ void import_loop(OnnxCall& call) {
   const std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
   const Tensor condition = call.has(1) ? call.constant(1) : Tensor::full({}, DType::kBool, 1);
   const bool begins = condition.defined() && condition.numel() == 1 && condition.item() != 0;
-  if (begins && may_unroll(trips, body) && (*trips > 0 || scans == 0) && goes_on(call, body)) {
+  if (begins && may_unroll(call, trips, body) && (*trips > 0 || scans == 0) && goes_on(call, body)) {
     Values values;
     for (size_t i = 0; i < carried; ++i) values.push_back(call.value(2 + i));
     std::vector<Values> parts(scans);

@@ -89,7 +89,7 @@ std::vector<std::byte> with_functions(int levels) {
 TEST(OnnxRefusals, FunctionsThatGrowWithoutEnd) {
   const Program small = load_onnx(with_functions(2));
   EXPECT_EQ(small.graph->nodes().size(), 1u + 8u + 1u);
-  expect_error(ErrorCode::kBadFile, "functions and loops of more than", [] { load_onnx(with_functions(24)); });
+  expect_error(ErrorCode::kBadFile, "functions of more than", [] { load_onnx(with_functions(24)); });
 }
 
 // A loop of 64 turns around the given nodes, which make w of v.
@@ -110,13 +110,15 @@ format::OnnxNode loop(std::vector<format::OnnxNode> nodes, const char* output) {
   return out;
 }
 
-TEST(OnnxRefusals, LoopsInLoopsThatGrowWithoutEnd) {
+// Written out, they would be 64^5 nodes.
+TEST(OnnxRefusals, LoopsInLoopsStayLoops) {
   format::OnnxNode inner = node("Abs", {"v"}, {"w"});
   for (int depth = 0; depth < 5; ++depth) inner = loop({std::move(inner)}, depth == 4 ? "y" : "w");
   format::OnnxFile file = model({std::move(inner)});
   file.initializers.emplace_back("turns", Tensor::of<int64_t>({}, {64}));
   file.initializers.emplace_back("yes", Tensor::full({}, DType::kBool, 1));
-  refuse(ErrorCode::kBadFile, "functions and loops of more than", file);
+  const Program program = load_onnx(format::write_onnx_file(file));
+  EXPECT_LT(program.graph->nodes().size(), 100'000u);
 }
 
 TEST(OnnxRefusals, BrokenGraphs) {
