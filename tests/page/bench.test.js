@@ -218,8 +218,8 @@ test("a file that cannot be opened is refused in sight, on a phone too", async (
   const { page } = await openPage(tested.browser, tested.server.url, { viewport: { width: 360, height: 640 } });
   await page.setInputFiles("#model-file", buffer("broken.onnx", Buffer.from("no model at all")));
   await page.waitForSelector("#model .problem:not([hidden])");
-  expect(await text(page, "#model .problem")).toContain("broken.onnx could not be opened: ");
-  expect(await isInSight(page, "#model .problem")).toBe(true);
+  expect(await text(page, "#model .problem:not([hidden])")).toContain("broken.onnx could not be opened: ");
+  expect(await isInSight(page, "#model .problem:not([hidden])")).toBe(true);
 });
 
 test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime", async () => {
