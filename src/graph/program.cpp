@@ -29,8 +29,7 @@ std::string Program::unique_attribute_name(std::string candidate) const {
   candidate += '_';
   std::unordered_set<std::string_view> taken;  // what follows
   for (const Attribute& attribute : attributes)
-    if (attribute.name.starts_with(candidate))
-      taken.insert(std::string_view(attribute.name).substr(candidate.size()));
+    if (attribute.name.starts_with(candidate)) taken.insert(std::string_view(attribute.name).substr(candidate.size()));
   int64_t number = 1;
   while (taken.count(std::to_string(number)) != 0) ++number;
   return candidate + std::to_string(number);

@@ -62,7 +62,7 @@ std::shared_ptr<Observer> make_observer(const QuantizationSpec& spec) {
   QDQ_CHECK(unread.empty(), kInvalidArgument, "a spec gives ", ctr.class_name, " the setting ", unread,
             ", which that class does not read; leave it out, or name a class that reads it");
   for (const std::string& name : {ctr.class_name, ctr.inner_class})
-    QDQ_CHECK(!name.starts_with("FixedQParams"), kInvalidArgument, "a spec names ", name,
+    QDQ_CHECK(ctr.custom || !name.starts_with("FixedQParams"), kInvalidArgument, "a spec names ", name,
               ", which does not read the scale and zero point that it needs there: without them the scale is 1; wanted "
               "a spec of fixed qparams (\"spec\": \"fixed_qparams\") with scale and zero_point");
   const bool per_channel_class =
