@@ -1,6 +1,6 @@
 // Reads every #include of C++ and every import of TypeScript and JavaScript, of types too, and fails on one that the
 // table of rooms in CONTRIBUTING.md does not allow. Fails too where modules import each other in a circle, and on lines
-// of more than 120 columns.
+// of more than 120 columns; in documents, of prose.
 // usage: node tests/rooms.mjs [FOLDER of the checkout]
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -87,15 +87,29 @@ function checkImports(file, text) {
   modules.set(file.replace(/\.[a-z]+$/, ""), imports);
 }
 
+// Tables, code and the settings at the top of a page may be wider.
+function checkProse(file, lines) {
+  let fence = lines[0] === "---" ? "---" : "";
+  lines.forEach((line, i) => {
+    const mark = /^\s*(```|---$)/.exec(line)?.[1];
+    if (fence ? i > 0 && mark === fence : mark === "```") fence = fence ? "" : mark;
+    else if (!fence && !/^\s*\|/.test(line)) checkColumns(file, line, i);
+  });
+}
+
+function checkColumns(file, line, i) {
+  const columns = [...line].length;
+  if (columns > 120) failures.push(`${file}:${i + 1}: ${columns} columns, at most 120 are wanted`);
+}
+
 const hasColumns = /\.(cpp|h|in|ts|js|mjs|cjs|py|sh|css|html|cmake)$|(^|\/)(dev|run|CMakeLists\.txt)$/;
 const files = filesOf("");
 for (const file of files) {
+  if (file.endsWith(".md")) checkProse(file, readFileSync(join(root, file), "utf8").split("\n"));
   if (!hasColumns.test(file)) continue;
   const text = readFileSync(join(root, file), "utf8");
   const lines = text.split("\n");
-  lines.forEach((line, i) => {
-    if ([...line].length > 120) failures.push(`${file}:${i + 1}: ${[...line].length} columns, at most 120 are wanted`);
-  });
+  lines.forEach((line, i) => checkColumns(file, line, i));
   if (/^(src|bindings)\/.*\.(h|cpp)$/.test(file)) {
     checkIncludes(file, lines);
     if (/\bthread_local\b/.test(text) && !threadLocal.includes(file))

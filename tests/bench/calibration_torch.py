@@ -21,7 +21,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "beside"))
 
 warnings.filterwarnings("ignore")
 MODELS = ("resnet18", "resnet50", "mobilenet_v2")

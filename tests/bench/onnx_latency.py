@@ -191,14 +191,14 @@ def measure(name, source, options):
             if file.is_file() and not file.name.startswith(("inputs", "outputs")):
                 shutil.copy(file, work / file.name)
         if (source / "inputs.npz").exists():
-            sys.path.insert(0, str(ROOT / "tests"))
+            sys.path.insert(0, str(ROOT / "tests" / "beside"))
             from onnx_models import name_by_position
 
             name_by_position(source / "inputs.npz", work / "inputs.npz")
     else:
         shutil.copy(source, work / "model.onnx")
         if source.with_suffix(".npz").exists():
-            sys.path.insert(0, str(ROOT / "tests"))
+            sys.path.insert(0, str(ROOT / "tests" / "beside"))
             from onnx_models import name_by_position
 
             name_by_position(source.with_suffix(".npz"), work / "inputs.npz")

@@ -20,7 +20,7 @@ from torch.ao.quantization.quantizer import x86_inductor_quantizer as x86
 
 from pt2_layout import save_without_traces
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "beside"))
 from positional import positional
 
 OUT = pathlib.Path(__file__).parent / "bf16"

@@ -1,7 +1,7 @@
 // Nodes on oneDNN: float convolutions, linear layers and matrix products on its primitives.
 //
 // Sums are taken in the order in which PyTorch 2.6 takes them on one thread, so that observers see the same last bits
-// and a model calibrated here gets PyTorch's scales (measured by tests/real_models.py):
+// and a model calibrated here gets PyTorch's scales (measured by tests/beside/real_models.py):
 //   convolutions  oneDNN's forward_training primitives, except those that PyTorch leaves to its BLAS
 //                 (aten/src/ATen/native/Convolution.cpp, use_mkldnn): see runs_on_blas
 //   linear layers addmm by the BLAS

@@ -1,10 +1,10 @@
 """Differential test: random ONNX graphs through ONNX Runtime and through qdq must agree.
 
-  python3 tests/differential_onnx.py make [--seed S] [--count N]
+  python3 tests/beside/differential_onnx.py make [--seed S] [--count N]
       in a Python with onnx and onnxruntime: graphs, inputs, what ONNX Runtime computes
-  python3 tests/differential_onnx.py run [--qdq COMMAND] [--ways portable onednn ...]
+  python3 tests/beside/differential_onnx.py run [--qdq COMMAND] [--ways portable onednn ...]
       where qdq runs: outputs natively, by each way, and in Node
-  python3 tests/differential_onnx.py check
+  python3 tests/beside/differential_onnx.py check
       in the first Python again: compares, and runs the int8 files; exit status 1 if a graph disagrees
 
 Graph number N of a seed is always the same (differential_onnx_graphs.py): `make --seed S --only N` makes it alone. What
@@ -27,7 +27,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "differential_onnx"
 LIMIT = ROOT / "build/native/tests/libqdq_limit_dispatch.so"  # ./dev build native qdq_limit_dispatch
 LEVELS = ("SSE41", "AVX2", "AVX512_CORE")
@@ -101,13 +101,13 @@ def run(options):
             graphs = [g for g in made if way != "int8" or g["quantize"]]
             list(pool.map(lambda graph, way=way: run_way(qdq, graph, way), graphs))
     if "node" in options.ways:
-        subprocess.run(["node", str(ROOT / "tests/differential_onnx.mjs"), str(WORK)], check=True)
+        subprocess.run(["node", str(ROOT / "tests/beside/differential_onnx.mjs"), str(WORK)], check=True)
 
 
 def arrays_of(path):
     import numpy
 
-    if path.suffix == ".json":  # of tests/differential_onnx.mjs
+    if path.suffix == ".json":  # of tests/beside/differential_onnx.mjs
         return [
             numpy.frombuffer(base64.b64decode(a["bytes"]), a["dtype"]).reshape(a["shape"])
             for a in json.loads(path.read_text())

@@ -1,11 +1,11 @@
 """Trains small networks of kinds that nothing was tuned for, and holds `--recover` on them beside the others.
 
-  python3 tests/recovery_networks.py make FOLDER [--only NAME]
+  python3 tests/beside/recovery_networks.py make FOLDER [--only NAME]
       In a Python with PyTorch 2.6 and onnx. Draws data, trains each network for a few minutes on one thread, and writes
       FOLDER/NAME/{model.pt2,model.onnx,calib.npz,few.npz,test.npz,labels.npy}; NAME-damaged is the same function with
       channels scaled by 10^-1.5 to 10^1.5 and the weights that read them scaled back. few.npz are 16 samples of the
       100 of calib.npz.
-  python3 tests/recovery_networks.py measure FOLDER [--only NAME] [--qdq COMMAND] [--python COMMAND]
+  python3 tests/beside/recovery_networks.py measure FOLDER [--only NAME] [--qdq COMMAND] [--python COMMAND]
       Prints a table in Markdown: accuracy in % of the float model, of PyTorch's PT2E, of ONNX Runtime's quantize_static
       (the best of its calibrators) and of qdq. COMMAND of --python starts a Python with PyTorch and onnxruntime here;
       without it those columns are left out.
@@ -551,9 +551,9 @@ def measure(folder, only, qdq, python):
         if only and at.name not in only:
             continue
         run_qdq(at, qdq)
-        run([*python, "tests/recovery_networks.py", "score", str(at)])
+        run([*python, "tests/beside/recovery_networks.py", "score", str(at)])
         if not (at / "beside.json").exists():  # does not depend on qdq
-            run([*python, "tests/accuracy_beside.py", str(folder), "--measure", str(at)])
+            run([*python, "tests/beside/accuracy_beside.py", str(folder), "--measure", str(at)])
         found = json.loads((at / "beside.json").read_text()) | json.loads((at / "qdq.json").read_text())
         cells = [f"{found[c]:.2f}" if isinstance(found[c], float) else "–" for c in columns]
         print(f"| {at.name} | " + " | ".join(cells) + " |", flush=True)

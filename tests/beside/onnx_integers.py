@@ -1,6 +1,6 @@
 """Counts which convolutions and matrix products of int8 ONNX files ONNX Runtime runs in integers.
 
-  python3 tests/onnx_integers.py FILE.onnx...
+  python3 tests/beside/onnx_integers.py FILE.onnx...
       in a Python with onnx and onnxruntime
 
 What a file calls quantized is a Conv, MatMul or Gemm whose inputs DequantizeLinear gives, turned around perhaps, and

@@ -1,4 +1,4 @@
-"""Transformers of the kinds that people export, for tests/export_networks.py."""
+"""Transformers of the kinds that people export, for tests/beside/export_networks.py."""
 
 import math
 

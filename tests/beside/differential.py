@@ -1,17 +1,17 @@
 """Differential test: random small graphs through PyTorch 2.6 and through qdq must agree.
 
-  python3 tests/differential.py make  [--seed S] [--count N] [--networks]
+  python3 tests/beside/differential.py make  [--seed S] [--count N] [--networks]
       in a Python with PyTorch 2.6: graphs, inputs, what PyTorch computes; with --networks not random graphs but the
       networks of networks.py by five recipes each
-  python3 tests/differential.py run
+  python3 tests/beside/differential.py run
       where qdq runs: float outputs, int8 files, their outputs
-  python3 tests/differential.py check
+  python3 tests/beside/differential.py check
       in PyTorch again: compares; exit status 1 if a graph disagrees
 
-Even graphs are float graphs of any operators of tests/differential_graphs.py; odd ones are networks that are quantized
-too, in the mode "torch-2.6": half of them with a random recipe of the XNNPACK or the X86 quantizer, half with random
-annotations (differential_annotations.py). Graph number N of a seed is always the same: `make --seed S --only N` makes
-it alone. What is made goes to build/differential. A graph agrees if
+Even graphs are float graphs of any operators of tests/beside/differential_graphs.py; odd ones are networks that are
+quantized too, in the mode "torch-2.6": half of them with a random recipe of the XNNPACK or the X86 quantizer, half with
+random annotations (differential_annotations.py). Graph number N of a seed is always the same: `make --seed S --only N`
+makes it alone. What is made goes to build/differential. A graph agrees if
 
   float      outputs have PyTorch's dtypes and shapes; floats differ by at most 2e-5 of the output's largest value, or
              8 times PyTorch's own error (float32 against float64) where that is more; others are equal, where PyTorch
@@ -37,7 +37,7 @@ from pathlib import Path
 from differential_annotations import annotation_quantizer, random_annotations
 from positional import positional
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "differential"
 
 

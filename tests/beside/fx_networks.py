@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cases of FX graph mode of networks that no other case has, for `./dev conformance FOLDER`.
 
-  python3 tests/fx_networks.py FOLDER [NAME ...]      in a Python with PyTorch 2.6 and torchvision
+  python3 tests/beside/fx_networks.py FOLDER [NAME ...]      in a Python with PyTorch 2.6 and torchvision
 
 Eight networks of torchvision have initial weights, images of 64 x 64, and the default mapping of x86. In networks this
 deep a single rounding that falls to the other side moves all that follows, so they are compared layer by layer
@@ -14,7 +14,7 @@ import sys
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "golden"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "golden"))
 
 from networks import NETWORKS
 

@@ -1,5 +1,5 @@
-// Runs the graphs of tests/differential_onnx.py by the npm package, in one process:
-//   node tests/differential_onnx.mjs FOLDER
+// Runs the graphs of tests/beside/differential_onnx.py by the npm package, in one process:
+//   node tests/beside/differential_onnx.mjs FOLDER
 // Outputs go to NAME.node.json, errors to NAME.node.err.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,10 @@
-"""Exports networks to ONNX as users do and takes the files through tests/onnx_models.py: the classification networks of
-torchvision, networks like BERT, GPT and those around LSTM and GRU, and those of tests/export_networks.py.
+"""Exports networks to ONNX as users do and takes the files through tests/beside/onnx_models.py: the classification
+networks of torchvision, networks like BERT, GPT and those around LSTM and GRU, and those of
+tests/beside/export_networks.py.
 
-  python3 tests/onnx_exports.py --torch COMMAND [--only NAME ...] [--exporters TorchScript dynamo] [--qdq COMMAND]
-      [--node COMMAND] [--onnxruntime COMMAND]
-  python3 tests/onnx_exports.py --make NAME FOLDER EXPORTER ...      in a Python with PyTorch 2.6 and torchvision
+  python3 tests/beside/onnx_exports.py --torch COMMAND [--only NAME ...] [--exporters TorchScript dynamo]
+      [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
+  python3 tests/beside/onnx_exports.py --make NAME FOLDER EXPORTER ...      in a Python with PyTorch 2.6 and torchvision
 
 Weights are random; the outputs that qdq's are held against are PyTorch's. The batch is open, and of sequences the
 length. Images are 96 x 96 where the network takes any. torch.onnx.export writes as TorchScript does (opset 17); its
@@ -25,7 +26,7 @@ from pathlib import Path
 
 import onnx_models
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "onnx_exports"
 IMAGE = 96
 # Networks that take one size only, and the smallest that others take.
@@ -255,7 +256,7 @@ def main():
     parser.add_argument("--node", default="", help="the package's")
     parser.add_argument("--onnxruntime", default="", help="what starts a Python with onnxruntime")
     options = parser.parse_args()
-    in_torch, options.torch = [*shlex.split(options.torch), "python3", "tests/onnx_exports.py"], ""
+    in_torch, options.torch = [*shlex.split(options.torch), "python3", "tests/beside/onnx_exports.py"], ""
     python = lambda *words: subprocess.run(
         [*in_torch, *words],
         cwd=ROOT,

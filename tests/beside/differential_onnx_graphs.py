@@ -1,5 +1,5 @@
-"""Random ONNX graphs for tests/differential_onnx.py: a few nodes each, of any opset from 7 on, whose attributes, axes
-and optional inputs are random.
+"""Random ONNX graphs for tests/beside/differential_onnx.py: a few nodes each, of any opset from 7 on, whose attributes,
+axes and optional inputs are random.
 
 A graph grows node by node. Each node is run at once by ONNX Runtime, as a model of its own; what that refuses, what is
 not finite and what grows too large is thrown away, so that every graph is valid by construction. A rule is a function

@@ -1,7 +1,7 @@
 """Takes ONNX models of any origin through qdq: opens them, runs them natively and in Node, quantizes them with both
 quantizers, and holds what comes out against the outputs that lie beside each model, and against ONNX Runtime.
 
-  python3 tests/onnx_models.py FOLDER [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
+  python3 tests/beside/onnx_models.py FOLDER [--only NAME] [--qdq COMMAND] [--node COMMAND] [--onnxruntime COMMAND]
       [--torch COMMAND]
 
 A model is FOLDER/NAME/model.onnx with inputs.npz and outputs.npz, whose arrays stand in the order of the model's inputs
@@ -28,7 +28,7 @@ import time
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "onnx_models"
 QUANTIZERS = ["xnnpack", "x86-inductor"]
 LIMIT = 1e-3
@@ -268,7 +268,7 @@ class Model:
 
     def ask(self, tool, stage):
         """What a stage of this script finds in another Python."""
-        words = [*shlex.split(tool), "python3", "tests/onnx_models.py", stage, self.name]
+        words = [*shlex.split(tool), "python3", "tests/beside/onnx_models.py", stage, self.name]
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
         if not lines:

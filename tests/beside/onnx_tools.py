@@ -1,6 +1,6 @@
 """Takes models through ONNX Runtime's own tools and holds qdq's outputs on what they write against ONNX Runtime's.
 
-  python3 tests/onnx_tools.py FOLDER [--only NAME] [--qdq COMMAND] --onnxruntime COMMAND
+  python3 tests/beside/onnx_tools.py FOLDER [--only NAME] [--qdq COMMAND] --onnxruntime COMMAND
 
 A model is FOLDER/NAME/model.onnx, of any kind; its inputs are inputs.npz beside it, whose arrays stand in the order of
 the model's inputs, or random numbers. The tools are quantize_static (QDQ and QOperator; activations of 8 bits with and
@@ -146,7 +146,7 @@ def take(name, source, options):
     for file in source.iterdir():
         if file.name == "inputs.npz" or file.name.startswith("model.onnx"):
             shutil.copy(file, folder / file.name)
-    words = [*shlex.split(options.onnxruntime), "python3", "tests/onnx_tools.py", "--make", str(folder)]
+    words = [*shlex.split(options.onnxruntime), "python3", "tests/beside/onnx_tools.py", "--make", str(folder)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:

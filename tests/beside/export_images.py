@@ -1,4 +1,4 @@
-"""More networks for tests/onnx_exports.py: images, sound, points and tables. See export_networks.py."""
+"""More networks for tests/beside/onnx_exports.py: images, sound, points and tables. See export_networks.py."""
 
 import math
 

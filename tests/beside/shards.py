@@ -1,13 +1,13 @@
 """One int8 model however its calibration is cut and merged.
 
-  python3 tests/shards.py MODELS [--only NAME,...] [--shards 1 2 7 64] [--qdq "./dev qdq"] [--node "npx qdq"]
+  python3 tests/beside/shards.py MODELS [--only NAME,...] [--shards 1 2 7 64] [--qdq "./dev qdq"] [--node "npx qdq"]
       [--recover] [--recipe "--weight-bits 4"]
 
-MODELS holds a folder for each model, with model.pt2 and calib.npz, as tests/real_models.py makes them in build/models.
-Each is calibrated in so many shards, natively, by the program that --node names, and by both in turn; the parts are
-merged in a random order, all at once, one after the other as a chain, and in pairs as a tree. Prints the SHA-256 of the
-models, and fails where one differs. With --recover the parts hold what layers read, too, and accuracy is recovered by
-it.
+MODELS holds a folder for each model, with model.pt2 and calib.npz, as tests/beside/real_models.py makes them in
+build/models. Each is calibrated in so many shards, natively, by the program that --node names, and by both in turn; the
+parts are merged in a random order, all at once, one after the other as a chain, and in pairs as a tree. Prints the
+SHA-256 of the models, and fails where one differs. With --recover the parts hold what layers read, too, and accuracy is
+recovered by it.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import subprocess
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "shards"
 
 

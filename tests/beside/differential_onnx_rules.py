@@ -1,4 +1,4 @@
-"""The rules of tests/differential_onnx_graphs.py: one for each way to write an operator of ONNX.
+"""The rules of tests/beside/differential_onnx_graphs.py: one for each way to write an operator of ONNX.
 
 A rule draws one node: (operator, operands, attributes, number of outputs), or None. Attributes that are None are left
 out. Rules read `g.opset`, for attributes became inputs and defaults changed from one opset to the next.

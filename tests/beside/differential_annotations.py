@@ -1,4 +1,4 @@
-"""Random annotations for tests/differential.py: which specs a graph's edges and nodes get, as a recipe and as a
+"""Random annotations for tests/beside/differential.py: which specs a graph's edges and nodes get, as a recipe and as a
 quantizer of PyTorch 2.6.
 """
 

@@ -1,4 +1,5 @@
-"""Networks of the kinds that people export, a page of PyTorch each: tests/onnx_exports.py takes them through qdq.
+"""Networks of the kinds that people export, a page of PyTorch each: tests/beside/onnx_exports.py takes them through
+qdq.
 
 NETWORKS[name]() is a network, its inputs by name, and the open axes of each input. Weights are random.
 """

@@ -1,10 +1,11 @@
 """How far scales and accuracy of MergeableHistogramObserver lie from those of PyTorch's HistogramObserver.
 
-  python3 tests/mergeable_scales.py MODELS
+  python3 tests/beside/mergeable_scales.py MODELS
 
-MODELS holds a folder for each model, with model.pt2, calib.npz, test.npz and labels.npy, as tests/real_models.py makes
-them in build/models. Each model is calibrated twice on the portable kernels: in one process with HistogramObserver,
-whose search and bins are PyTorch's to the bit, and in four shards that are merged. Prints the table of docs/scale.md.
+MODELS holds a folder for each model, with model.pt2, calib.npz, test.npz and labels.npy, as tests/beside/real_models.py
+makes them in build/models. Each model is calibrated twice on the portable kernels: in one process with
+HistogramObserver, whose search and bins are PyTorch's to the bit, and in four shards that are merged. Prints the table
+of docs/scale.md.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import statistics
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "scales"
 SHARDS = 4
 

@@ -1,4 +1,4 @@
-"""Random programs for tests/differential.py: small modules whose forward is random, but valid, PyTorch.
+"""Random programs for tests/beside/differential.py: small modules whose forward is random, but valid, PyTorch.
 
 A statement is a template with places for tensors and numbers, filled at random and run at once on real tensors; what
 PyTorch refuses, what is not finite and what grows too large is thrown away, so every program is valid by construction.

@@ -1,17 +1,17 @@
 """Quantizes trained models from ONNX files into ONNX files, and holds ONNX Runtime's answers on those against qdq's
 own.
 
-  python3 tests/onnx_runtime.py data MODELS DATA
+  python3 tests/beside/onnx_runtime.py data MODELS DATA
       in a Python with NumPy and Pillow: inputs and labels
-  python3 tests/onnx_runtime.py quantize MODELS
+  python3 tests/beside/onnx_runtime.py quantize MODELS
       where qdq runs: MODELS/NAME/model.onnx -> int8 .onnx, MODELS/NAME/model.pt2 -> .onnx
-  python3 tests/onnx_runtime.py check MODELS
+  python3 tests/beside/onnx_runtime.py check MODELS
       in a Python with onnxruntime: runs them, compares
 
-MODELS and DATA are the folders of tests/real_models.py; every stage takes --only NAME. What is made goes to build/onnx.
-Exit status 1 if a float model's outputs differ from those of MODELS/NAME/model.onnx by more than rounding, or a
-quantized one runs less in integers than it says (tests/onnx_integers.py), gives another class than qdq in more than 2
-samples of 100, and in more than 2 of 100 beyond those in which ONNX Runtime differs from itself without its
+MODELS and DATA are the folders of tests/beside/real_models.py; every stage takes --only NAME. What is made goes to
+build/onnx. Exit status 1 if a float model's outputs differ from those of MODELS/NAME/model.onnx by more than rounding,
+or a quantized one runs less in integers than it says (tests/beside/onnx_integers.py), gives another class than qdq in
+more than 2 samples of 100, and in more than 2 of 100 beyond those in which ONNX Runtime differs from itself without its
 optimizations: sums that end a last bit apart fall on two sides of a step, and some networks carry that to the end.
 """
 

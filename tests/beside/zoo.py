@@ -1,7 +1,7 @@
 """Holds qdq against PyTorch on every classification and segmentation network of torchvision 0.21, with random weights.
 
-  python3 tests/zoo.py run --torch "COMMAND" [--only NAME] [--qdq COMMAND]
-  python3 tests/zoo.py table      writes docs/zoo.md from what `run` found
+  python3 tests/beside/zoo.py run --torch "COMMAND" [--only NAME] [--qdq COMMAND]
+  python3 tests/beside/zoo.py table      writes docs/zoo.md from what `run` found
 
 The COMMAND of --torch starts a Python with PyTorch 2.6 and torchvision. `run` takes the networks one at a time,
 smallest first (a second call goes on where the first ended), through three stages:
@@ -43,7 +43,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "zoo"
 RECIPES = ["xnnpack", "x86-inductor"]
 LAYOUTS = ["2.6", "2.14"]
@@ -318,7 +318,7 @@ def results():
 
 
 def run(options):
-    torch = shlex.split(options.torch) + ["python3", "tests/zoo.py"]
+    torch = shlex.split(options.torch) + ["python3", "tests/beside/zoo.py"]
     qdq = shlex.split(options.qdq)
     listing = WORK / "networks.json"
     if not listing.exists():
@@ -399,7 +399,8 @@ def table():
 {passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with
 PyTorch 2.6, torchvision 0.21 and random weights by
 
-    python3 tests/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3 tests/zoo.py table
+    python3 tests/beside/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3
+    tests/beside/zoo.py table
 
 PyTorch 2.6 exports every network at its default image size, and the script also stores it in the archive layout of
 PyTorch 2.14. qdq loads and runs both, and quantizes with the XNNPACK and the X86 recipe on two images (on one above
@@ -412,7 +413,7 @@ PyTorch 2.14. qdq loads and runs both, and quantizes with the XNNPACK and the X8
 - *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the
   output; 2 or less passes, or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen,
   float64), or what PyTorch's output moves by when one activation of each tensor is rounded the other way
-  (`tests/zoo.py` says why).
+  (`tests/beside/zoo.py` says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}

@@ -1,7 +1,7 @@
 """What `qdq quantize --for` makes of models for each runtime that reads ONNX, in ONNX Runtime and ONNX Runtime Web,
 beside what ONNX Runtime's own tools make.
 
-  python3 tests/runtime_profiles.py FOLDER --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 5]
+  python3 tests/beside/runtime_profiles.py FOLDER --onnxruntime COMMAND [--qdq COMMAND] [--only NAME ...] [--rounds 5]
       [--web FOLDER]
 
 A model is FOLDER/NAME/model.onnx, with inputs.npz to calibrate on and, if it is there, test.npz to compare on; their
@@ -26,7 +26,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "runtime_profiles"
 PROFILES = {
     "ort": [],
@@ -207,7 +207,7 @@ def take(source, options):
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             failed.append(f"{name}, {profile}: {done.stderr.strip()[-300:]}")
-    python = [*shlex.split(options.onnxruntime), "python3", "tests/runtime_profiles.py"]
+    python = [*shlex.split(options.onnxruntime), "python3", "tests/beside/runtime_profiles.py"]
     found = json_of([*python, "--measure", folder, str(options.rounds)])
     web = {}
     if options.web:

@@ -2,7 +2,7 @@
 """Looks for every public name of PyTorch's PT2E, FX and numeric-suite modules in docs/names.md, and for cells of its
 tables that are empty without a note.
 
-  python3 tests/names.py      in a Python with PyTorch 2.6
+  python3 tests/beside/names.py      in a Python with PyTorch 2.6
 
 A public name is one of a module's __all__, or where it has none a class or function without an underscore in front that
 the module itself defines. Status 1 if a name is missing or a cell says nothing.
@@ -78,7 +78,7 @@ def names_of(module):
 
 
 def main():
-    text = (pathlib.Path(__file__).parents[1] / "docs/names.md").read_text()
+    text = (pathlib.Path(__file__).parents[2] / "docs/names.md").read_text()
     known = set()
     for quoted in re.findall(r"`([^`]+)`", text):
         known.update(re.findall(r"\w+", quoted))

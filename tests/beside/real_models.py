@@ -1,10 +1,10 @@
 """Quantizes trained models with qdq, natively and in Node, and holds the results against PyTorch's.
 
-  python3 tests/real_models.py prepare MODELS DATA
+  python3 tests/beside/real_models.py prepare MODELS DATA
       in a Python with PyTorch 2.6, NumPy and Pillow: inputs, labels, PyTorch's own int8
-  python3 tests/real_models.py quantize MODELS
+  python3 tests/beside/real_models.py quantize MODELS
       where qdq runs: quantizes with both builds, compares bytes, evaluates
-  python3 tests/real_models.py check MODELS
+  python3 tests/beside/real_models.py check MODELS
       in PyTorch again: loads qdq's files, compares qparams, weights and outputs
 
 MODELS and DATA are folders laid out as each model's README says; every stage takes --only NAME. What is made goes to
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from positional import positional
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "models"
 NAMES = [
     "mnist-cnn",

@@ -1,8 +1,8 @@
 """Holds the accuracy of trained models, quantized by qdq, beside PyTorch's and ONNX Runtime's on the same samples.
 
-  python3 tests/accuracy_beside.py MODELS [--only NAME] [--qdq COMMAND] --python COMMAND
+  python3 tests/beside/accuracy_beside.py MODELS [--only NAME] [--qdq COMMAND] --python COMMAND
 
-MODELS is the folder of tests/real_models.py, whose stage prepare has put calib.npz, test.npz and labels.npy into
+MODELS is the folder of tests/beside/real_models.py, whose stage prepare has put calib.npz, test.npz and labels.npy into
 build/models/NAME. The COMMAND of --python starts a Python with PyTorch 2.6 and onnxruntime in this checkout. PyTorch
 takes XNNPACKQuantizer with weights per channel and X86InductorQuantizer by prepare_pt2e; ONNX Runtime takes
 quantize_static (QDQ, u8 activations, s8 weights per channel, behind quant_pre_process) with each of its calibrators;
@@ -156,7 +156,7 @@ def main():
         shutil.copyfile(options.models / name / "model.pt2", WORK / name / "model.pt2")
         run([*qdq, "convert", str(WORK / name / "model.pt2"), str(WORK / name / "model.onnx")])
         found = measure_qdq(name, qdq)
-        script = ["tests/accuracy_beside.py", "build/models", "--measure", str(WORK / name)]
+        script = ["tests/beside/accuracy_beside.py", "build/models", "--measure", str(WORK / name)]
         run([*shlex.split(options.python), *script])
         found |= json.loads((WORK / name / "beside.json").read_text())
         notes += [f"{name}, {column}: {why}" for column, why in found.items() if isinstance(why, str)]
