@@ -29,10 +29,13 @@ EdgeOrNode resolve(const Graph& graph, const NamedEdgeOrNode& named, const std::
 }
 
 void check_spec(const QSpec& spec, const std::string& where) {
+  // An observer of one's own reads each bound.
+  const auto* named = std::get_if<QuantizationSpec>(&spec);
+  const bool is_own = named != nullptr && named->observer.custom;
   const auto check = [&](const auto& s) {
     if constexpr (requires { s.quant_min; })
-      QDQ_CHECK(s.quant_min.has_value() == s.quant_max.has_value(), kInvalidArgument, "the spec of ", where, " has ",
-                s.quant_min ? "quant_min but no quant_max" : "quant_max but no quant_min",
+      QDQ_CHECK(is_own || s.quant_min.has_value() == s.quant_max.has_value(), kInvalidArgument, "the spec of ", where,
+                " has ", s.quant_min ? "quant_min but no quant_max" : "quant_max but no quant_min",
                 ", which does nothing alone; give both, or none for all integers of the dtype");
     if constexpr (requires { s.quant_min; })
       QDQ_CHECK(!s.quant_min || !s.quant_max || *s.quant_min <= *s.quant_max, kInvalidArgument, "the spec of ", where,

@@ -192,7 +192,8 @@ NamedQSpec spec_of(const Json& json, const std::string& where, const RecipeExten
     out = std::move(spec);
   }
   fields.reject_unknown();
-  check_bounds(fields);
+  const auto* named = std::get_if<QuantizationSpec>(&out);
+  if (named == nullptr || !named->observer.custom) check_bounds(fields);
   return out;
 }
 

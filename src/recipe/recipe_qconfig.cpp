@@ -14,12 +14,12 @@ using format::Fields;
 using format::Json;
 using format::json_as;
 
-// Refuses arguments that do nothing without others.
+// Refuses arguments that do nothing without others; an observer of one's own reads all.
 void check_qconfig_arguments(const ObserverWithArgs& observer, const std::string& what) {
   const auto has = [&](std::string_view name) {
     return std::any_of(observer.args.begin(), observer.args.end(), [&](const auto& arg) { return arg.first == name; });
   };
-  QDQ_CHECK(has("quant_min") == has("quant_max"), kInvalidArgument, what,
+  QDQ_CHECK(observer.custom || has("quant_min") == has("quant_max"), kInvalidArgument, what,
             " bounds only one of quant_min and quant_max, which does nothing; give both, or none for all integers of "
             "the dtype");
   const bool is_fixed = observer.class_name.starts_with("FixedQParams") && !observer.observer;
