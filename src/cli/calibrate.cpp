@@ -14,6 +14,22 @@
 
 namespace qdq {
 
+namespace {
+
+// Says so where the mergeable class replaces PyTorch's though the recipe asks for neither.
+void warn_of_other_class(const format::Json& recipe, const std::vector<ObserverGroup>& observers, Host& host) {
+  const auto is_histogram = [](const ObserverGroup& group) {
+    return group.observer->class_name() == "MergeableHistogramObserver";
+  };
+  if (!recipe.contains("mergeable") && recipe.dump().find("MergeableHistogramObserver") == std::string::npos &&
+      std::any_of(observers.begin(), observers.end(), is_histogram))
+    host.print_error(
+        "qdq: warning: MergeableHistogramObserver takes the place of HistogramObserver, whose histogram depends on the "
+        "order of the batches; scales differ a little from those of quantize --calibrate on the samples\n");
+}
+
+}  // namespace
+
 void calibrate(const CalibrateOptions& options, Host& host) {
   const double began = host.now_seconds();
   check_outputs({{"-o", options.output, {".json"}}},
@@ -38,15 +54,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
             "this recipe takes no ranges from samples in this model, so there is nothing to calibrate; quantize it "
             "without --calibrate");
   if (options.recover) observe_layers(prepared);
-  const auto is_histogram = [](const ObserverGroup& group) {
-    return group.observer->class_name() == "MergeableHistogramObserver";
-  };
-  const std::vector<ObserverGroup>& observers = prepared.observers();
-  if (!recipe.contains("mergeable") && recipe.dump().find("MergeableHistogramObserver") == std::string::npos &&
-      std::any_of(observers.begin(), observers.end(), is_histogram))
-    host.print_error(
-        "qdq: warning: MergeableHistogramObserver takes the place of HistogramObserver, whose histogram depends on the "
-        "order of the batches; scales differ a little from those of quantize --calibrate on the samples\n");
+  warn_of_other_class(recipe, prepared.observers(), host);
   const auto [begin, end] = batches_of_shard(data->num_batches(), k, shards.of);
   {
     Progress progress(host, "calibrating", end - begin, "batches");
