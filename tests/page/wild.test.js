@@ -19,7 +19,9 @@ const tested = inBrowser();
 // The arrays of an .npz as the first batch, whatever the model calls its inputs.
 function batchOf(source, target) {
   const rename = "import sys; from onnx_models import name_by_position; name_by_position(sys.argv[1], sys.argv[2])";
-  execFileSync("python3", ["-c", rename, source, target], { env: { ...process.env, PYTHONPATH: `${root}/tests` } });
+  execFileSync("python3", ["-c", rename, source, target], {
+    env: { ...process.env, PYTHONPATH: `${root}/tests/beside` },
+  });
   return target;
 }
 
