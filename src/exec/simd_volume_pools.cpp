@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/parallel.h"
 #include "exec/simd.h"
 #include "kernel/pointwise.h"
 #include "kernel/pool.h"
