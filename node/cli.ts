@@ -2,15 +2,16 @@
 // `npx qdq`: the command line as a WASM module, with files and console from Node.
 import { spawnSync } from "node:child_process";
 import {
-  accessSync,
-  constants,
+  closeSync,
   fstatSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   readdirSync,
   rmSync,
   statSync,
+  unlinkSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -57,7 +58,9 @@ const host: RawHost = {
   openOutput: (path) => attempt(() => new Output(path)),
   whyNotWritten: (folder) =>
     attempt(() => {
-      accessSync(folder || ".", constants.W_OK | constants.X_OK);
+      const name = `${folder || "."}/qdq.${process.pid}.part`;
+      closeSync(openSync(name, "w"));
+      unlinkSync(name);
       return "";
     }),
   makeFolder: (folder) =>

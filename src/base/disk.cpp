@@ -108,7 +108,7 @@ class Disk final : public Files {
   }
 
   std::string why_not_written(const std::string& folder) override {
-    return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? "" : reason_of(errno);
+    return why_no_file_in(folder.empty() ? "." : folder);
   }
 
   void make_folder(const std::string& folder) override {

@@ -148,6 +148,19 @@ void remove_stale_parts(const fs::path& file) {
   });
 }
 
+std::string folder_of(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+#if defined(O_TMPFILE) && !defined(__EMSCRIPTEN__)
+Descriptor open_unnamed(const std::string& folder) {
+  return Descriptor(open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
+}
+#else
+Descriptor open_unnamed(const std::string&) { return Descriptor(-1); }
+#endif
+
 constexpr mode_t kPermissions = S_IRWXU | S_IRWXG | S_IRWXO;
 
 // A file that takes its name only when it is whole.
@@ -156,7 +169,7 @@ class Part {
   // `shown`: the name for errors. `old`: the file that it will replace, if there is one.
   Part(std::string shown, const std::string& path, const struct stat* old, bool may_be_unnamed)
       : shown_(std::move(shown)), path_(path), part_(concat(path, ".", getpid(), ".part")), file_(-1) {
-    if (may_be_unnamed) file_ = open_unnamed();
+    if (may_be_unnamed) file_ = open_unnamed(folder_of(path_));
     if (!file_) {
       file_ = Descriptor(open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666));
       if (!file_) refuse();
@@ -192,16 +205,11 @@ class Part {
 
  private:
 #if defined(O_TMPFILE) && !defined(__EMSCRIPTEN__)
-  Descriptor open_unnamed() const {
-    const fs::path folder = fs::path(path_).parent_path();
-    return Descriptor(open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
-  }
   bool link_as(const std::string& name) const {
     const std::string self = concat("/proc/self/fd/", file_.number());
     return linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
   }
 #else
-  static Descriptor open_unnamed() { return Descriptor(-1); }
   static bool link_as(const std::string&) { return false; }
 #endif
   [[noreturn]] void refuse() const { refuse_output(shown_, reason_of(errno)); }
@@ -212,6 +220,15 @@ class Part {
 };
 
 }  // namespace
+
+std::string why_no_file_in(const std::string& folder) {
+  if (open_unnamed(folder)) return "";
+  const std::string name = concat(folder, "/qdq.", getpid(), ".part");
+  const Descriptor file(open(name.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file) return reason_of(errno);
+  ::unlink(name.c_str());
+  return "";
+}
 
 void write_file(const std::string& path, Parts parts) {
   struct stat found{};
