@@ -330,7 +330,8 @@ val describe_data(int data) {
                                                    {"samples", opened.num_samples()},
                                                    {"id", opened.id()},
                                                    {"files", files},
-                                                   {"folders", opened.folders()}}));
+                                                   {"folders", opened.folders()},
+                                                   {"warnings", opened.warnings()}}));
   });
 }
 

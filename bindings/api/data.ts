@@ -1,6 +1,6 @@
 // Calibration and test data: the same files, in the same order and with the same preprocessing as the command line
 // reads them.
-import { QdqError } from "./error.js";
+import { QdqError, readable } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { checkNames, checkOptions, jsonOf, shown } from "./options.js";
@@ -53,6 +53,8 @@ export class Data extends Handle {
   readonly files: readonly string[];
   /** The folders with images, in the order of their names, including those that the limit left empty. */
   readonly folders: readonly string[];
+  /** What the files hold and the program does not read, such as an array that is named as no input: a sentence each. */
+  readonly warnings: readonly string[];
   readonly #settings: DataSettings;
 
   /**
@@ -62,12 +64,13 @@ export class Data extends Handle {
   constructor(handle: number, loader: typeof whole, settings: DataSettings = {}) {
     super(handle, loader);
     this.#settings = settings;
-    const { batches, samples, id, files, folders } = JSON.parse(unwrap(module().describeData(handle)));
+    const { batches, samples, id, files, folders, warnings } = JSON.parse(unwrap(module().describeData(handle)));
     this.id = id;
     this.numBatches = batches;
     this.numSamples = samples;
     this.files = files;
     this.folders = folders;
+    this.warnings = warnings.map(readable);
   }
 
   /**

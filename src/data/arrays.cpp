@@ -152,9 +152,9 @@ Tensor preprocessed(const Tensor& pixels, const format::Preprocess& how, const s
 class ArrayData final : public Data {
  public:
   ArrayData(Batches batches, std::vector<DType> dtypes, std::optional<format::Preprocess> how, std::string path,
-            std::string id)
+            std::string id, std::vector<std::string> warnings)
       : batches_(std::move(batches)), dtypes_(std::move(dtypes)), how_(std::move(how)), path_(std::move(path)),
-        id_(std::move(id)) {}
+        id_(std::move(id)), warnings_(std::move(warnings)) {}
 
   int64_t num_batches() const override { return batches_.size; }
   int64_t num_samples() const override { return batches_.num_samples(); }
@@ -170,13 +170,14 @@ class ArrayData final : public Data {
   }
   std::string id() const override { return id_; }
   const std::vector<std::string>& folders() const override { return none_; }
+  std::vector<std::string> warnings() const override { return warnings_; }
 
  private:
   Batches batches_;
   std::vector<DType> dtypes_;  // of the inputs
   std::optional<format::Preprocess> how_;
   std::string path_, id_;
-  std::vector<std::string> none_;
+  std::vector<std::string> none_, warnings_;
 };
 
 // "b3_i0" -> (3, 0).
@@ -224,13 +225,15 @@ std::optional<Batches> explicit_batches(const std::vector<NamedArray>& arrays, c
   return batches;
 }
 
-// Refuses an array that no input reads. Labels may lie beside the samples.
-void check_all_read(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
-                    const std::vector<Array>& read, const std::string& path) {
+// A sentence for each array that no input reads. Labels may lie beside the samples.
+std::vector<std::string> unread(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
+                                const std::vector<Array>& read, const std::string& path) {
+  std::vector<std::string> out;
   for (const NamedArray& array : arrays)
-    QDQ_CHECK(array.name == "labels" || std::find(read.begin(), read.end(), array.array) != read.end(),
-              kInvalidArgument, path, " holds an array ", array.name, " that no input of the program reads; it has ",
-              names_of(inputs), "; leave the array out, or call it as an input or labels");
+    if (array.name != "labels" && std::find(read.begin(), read.end(), array.array) == read.end())
+      out.push_back(concat(path, " holds an array ", array.name, " that no input of the program reads; its inputs are ",
+                           names_of(inputs)));
+  return out;
 }
 
 // The array for each input: by the input's name, by arr_<i>, or the only one for the only input.
@@ -252,7 +255,6 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
     }
     out.push_back(array->array);
   }
-  check_all_read(inputs, arrays, out, path);
   return out;
 }
 
@@ -325,9 +327,11 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     preprocess = std::move(read.text);
   }
   auto batches = explicit_batches(arrays, inputs, path);
+  std::vector<std::string> warnings;
   if (!batches) {
     batches.emplace();
     const std::vector<Array> whole = arrays_for(inputs, arrays, path);
+    warnings = unread(inputs, arrays, whole, path);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const int64_t rank = rank_of_samples(inputs[i], whole[i], how.has_value(), path);
       batches->cuts.push_back(cut(inputs[i], whole[i], rank, options, path));
@@ -364,7 +368,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
   std::vector<DType> dtypes;
   for (const Input& input : inputs) dtypes.push_back(input.meta->dtype);
   return std::make_unique<ArrayData>(std::move(*batches), std::move(dtypes), std::move(how), path,
-                                     id_of(*source, preprocess));
+                                     id_of(*source, preprocess), std::move(warnings));
 }
 
 }  // namespace qdq

@@ -45,6 +45,8 @@ class Data {
   virtual std::string file_of(int64_t /*sample*/) const { return {}; }
   // The subfolders that hold images, in the order of their names, those that the limit emptied included.
   virtual const std::vector<std::string>& folders() const = 0;
+  // What the data holds and the program does not read, a sentence each.
+  virtual std::vector<std::string> warnings() const { return {}; }
   // The bytes of a file beside the samples, named as file_of() names them. Throws Error{kInvalidArgument} for arrays.
   virtual std::vector<std::byte> read(const std::string& name) const {
     fail(ErrorCode::kInvalidArgument, "the data has no file ", name, "; it is made of arrays");

@@ -15,6 +15,42 @@ const files = (count) =>
       .map((name) => [name, () => readFileSync(path.join(calibration, name))]),
   );
 
+// The CRC-32 of zip archives.
+function crc32(bytes) {
+  let crc = ~0;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; ++bit) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return ~crc >>> 0;
+}
+
+// An .npz of arrays by name: a zip archive whose members are stored.
+function npz(arrays) {
+  const [parts, central] = [[], []];
+  let at = 0;
+  for (const [name, bytes] of Object.entries(arrays)) {
+    const file = Buffer.from(`${name}.npy`);
+    const head = Buffer.alloc(26); // from the version on, which both headers have
+    head.writeUInt16LE(20, 0);
+    head.writeUInt32LE(crc32(bytes), 10);
+    head.writeUInt32LE(bytes.length, 14);
+    head.writeUInt32LE(bytes.length, 18);
+    head.writeUInt16LE(file.length, 22);
+    const tail = Buffer.alloc(14);
+    tail.writeUInt32LE(at, 10);
+    parts.push(Buffer.from("PK\x03\x04"), head, file, bytes);
+    central.push(Buffer.from("PK\x01\x02\x14\x00", "latin1"), head, tail, file);
+    at += 30 + file.length + bytes.length;
+  }
+  const end = Buffer.alloc(18);
+  end.writeUInt16LE(Object.keys(arrays).length, 4);
+  end.writeUInt16LE(Object.keys(arrays).length, 6);
+  end.writeUInt32LE(Buffer.concat(central).length, 8);
+  end.writeUInt32LE(at, 12);
+  return Buffer.concat([...parts, ...central, Buffer.from("PK\x05\x06"), end]);
+}
+
 let program;
 beforeAll(async () => {
   program = await qdq.loadPt2(model());
@@ -75,6 +111,21 @@ describe("openData", () => {
     expect(thrown(() => qdq.openData(program, new Map([["a.npy", 7]]))).message).toBe(
       "openData was given a Number, wanted the bytes of a file as a Uint8Array or an ArrayBuffer",
     );
+  });
+
+  test("warns of an array that no input reads, but of labels", () => {
+    const array = (shape, values) => {
+      const header = `${`{'descr': '<f4', 'fortran_order': False, 'shape': (${shape}), }`.padEnd(117)}\n`;
+      const start = Buffer.from([0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0, header.length % 256, 0]);
+      return Buffer.concat([start, Buffer.from(header), Buffer.from(values.buffer)]);
+    };
+    const x = array("2, 3, 40, 40", images(program, 2).data);
+    const warningsOf = (arrays) => qdq.openData(program, new Map([["a.npz", npz(arrays)]])).warnings;
+    expect(warningsOf({ x, labels: array("2,", new Float32Array(2)) })).toEqual([]);
+    expect(warningsOf({ x, y: array("2,", new Float32Array(2)) })).toEqual([
+      "data/a.npz holds an array y that no input of the program reads; its inputs are x",
+    ]);
+    expect(qdq.openData(program, files(1), { preprocess }).warnings).toEqual([]);
   });
 
   test("takes images of a .tar", () => {

@@ -359,7 +359,8 @@ export function dataStep(store: Store): DataStep {
       summary[use].textContent = info
         ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} samples ` +
           `in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
-          `${info.labels ? ", with labels" : ""}.${info.folders ? ` No labels: ${info.folders}.` : ""}`
+          `${info.labels ? ", with labels" : ""}.${info.folders ? ` No labels: ${info.folders}.` : ""}` +
+          info.warnings.map((warning) => ` Warning: ${warning}.`).join("")
         : "";
     }
   });

@@ -37,6 +37,7 @@ export interface DataInfo {
   labels?: readonly number[];
   classes?: readonly string[]; // that folders are named after
   folders?: string; // why the folders of the images are no labels
+  warnings: readonly string[];
 }
 
 export interface Picture {

@@ -302,7 +302,8 @@ const methods: Handlers = {
     opened[use] = fresh;
     const { data, labels, folders } = fresh;
     const known = { ...(labels && { labels, classes: data.classes() }), ...(folders && { folders }) };
-    return { samples: data.numSamples, batches: data.numBatches, files: data.files, ...known };
+    const { numSamples: samples, numBatches: batches, warnings } = data;
+    return { samples, batches, files: data.files, warnings, ...known };
   },
 
   async preview(_progress, choice, index): Promise<Picture> {
