@@ -366,5 +366,7 @@ export function augment(images: Tensor, how: Augmentation, options: AugmentOptio
         "InvalidArgument",
         `a seed, epoch or sample is ${shown(number)}; wanted a whole number from 0`,
       );
+  if (Object.keys(how).length === 0)
+    throw new QdqError("InvalidArgument", "how of augment changes nothing; give crop, flip, brightness, ...");
   return fromRaw(unwrap(module().augmentImages(raw, toJson(how), toJson(preprocess), seed, epoch, numbers)));
 }

@@ -80,7 +80,7 @@ Contestant prepare(const std::string& model, const BenchmarkOptions& options, Ho
   one.model = model;
   const Program program = load_model(model, host.files).program;
   one.inputs = options.inputs.empty() ? random_inputs(program, model, options.batch)
-                                      : open_data(options.inputs, program, {}, host.files)->batch(0);
+                                      : open_samples(options.inputs, program, {}, host)->batch(0);
   if (options.explain) one.layers = integer_layers(program, one.inputs);
   double began = host.now_seconds();
   one.session = std::make_unique<Session>(open_session(program, options.session, host));
@@ -257,7 +257,7 @@ void benchmark(const BenchmarkOptions& options, Host& host) {
 
 void add_benchmark(CommandLine& line) {
   const auto options = std::make_shared<BenchmarkOptions>();
-  CLI::App* verb = line.verb("benchmark", "how fast models run, and where the time goes",
+  CLI::App* verb = line.verb("benchmark", "measure how fast models run, and where the time goes",
                              [options](Host& host) { benchmark(*options, host); });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx), run in turns")->required();
   CLI::Option* batch = verb->add_option("--batch", options->batch, "samples per run (1)")->type_name("N");

@@ -46,7 +46,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   const format::Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
       open_recipe(mergeable_recipe(recipe, options.quantizer), options.quantizer);
-  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  const std::unique_ptr<Data> data = open_samples(options.data, model.program, options.data_options, host);
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   check_mergeable(prepared);
@@ -56,6 +56,9 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   if (options.recover) observe_layers(prepared);
   warn_of_other_class(recipe, prepared.observers(), host);
   const auto [begin, end] = batches_of_shard(data->num_batches(), k, shards.of);
+  if (begin == end)
+    host.print_error(concat("qdq: warning: --shard ", options.shard, " has none of the ",
+                            counted(data->num_batches(), "batches"), ": there are more shards than batches\n"));
   {
     Progress progress(host, "calibrating", end - begin, "batches");
     data->expect(begin, end);

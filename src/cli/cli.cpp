@@ -105,6 +105,11 @@ int run_cli(std::span<const std::string> given_args, Host& given_host) {
     try {
       // CLI11 takes the words from the back.
       line.app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+      if (line.timeout) host.end_after(*line.timeout);
+      set_num_threads(line.threads);
+      set_memory_limit(line.memory_limit());
+      line.work(host);
+      return kDone;
     } catch (const CLI::CallForHelp& error) {
       // CLI11 looks for --help before it looks at words that are no verb.
       if (!args[0].starts_with("-") && line.app.get_subcommands().empty()) {
@@ -120,11 +125,6 @@ int run_cli(std::span<const std::string> given_args, Host& given_host) {
       host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
       return kWrongUsage;
     }
-    if (line.timeout) host.end_after(*line.timeout);
-    set_num_threads(line.threads);
-    set_memory_limit(line.memory_limit());
-    line.work(host);
-    return kDone;
   } catch (const Error& error) {
     std::string message = error.message;
     // An error inside the graph names its node, unless its sentence does.

@@ -11,8 +11,14 @@ namespace qdq {
 
 CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), command(std::move(command)) {
   app.require_subcommand(1);
-  app.get_formatter()->label("SUBCOMMAND", "VERB");
-  app.set_version_flag("--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); });
+  app.set_help_flag("-h,--help", "print this help");
+  for (const auto& [theirs, ours] : {std::pair("SUBCOMMAND", "VERB"), std::pair("Positionals", "Arguments"),
+                                     std::pair("REQUIRED", "(required)"), std::pair("Needs", "needs"),
+                                     std::pair("Excludes", "not with")})
+    app.get_formatter()->label(theirs, ours);
+  app.set_version_flag(
+      "--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); },
+      "print the version, and what the processor can do");
   for (const auto add : {add_quantize, add_calibrate, add_merge, add_train, add_run, add_evaluate, add_compare,
                          add_sensitivity, add_benchmark, add_inspect, add_recipe, add_convert, add_fuse})
     add(*this);

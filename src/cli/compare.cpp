@@ -110,7 +110,7 @@ void compare(const CompareOptions& options, Host& host) {
   for (const std::string& path : options.candidates) candidates.push_back(load_model(path, host.files));
   std::vector<const Program*> programs;
   for (const Model& candidate : candidates) programs.push_back(&candidate.program);
-  const std::unique_ptr<Data> data = open_data(options.data, reference.program, options.data_options, host.files);
+  const std::unique_ptr<Data> data = open_samples(options.data, reference.program, options.data_options, host);
   LayerComparison comparison(reference.program, programs);
   {
     Progress progress(host, "comparing", data->num_batches(), "batches");

@@ -12,6 +12,7 @@ void convert(const ConvertFileOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
   check_onnx_options(options.onnx, options.output);
   const Model model = load_model(options.input, host.files, false, options.fixed);
+  warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
@@ -38,6 +39,7 @@ void fuse(const FuseOptions& options, Host& host) {
   const BackendConfig& backend = get_backend_config(options.backend);
   Model model = load_model(options.input, host.files, false, options.fixed);
   const int64_t folded = fuse_fx(model.program, backend);
+  warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);
   print_summary(concat("wrote ", options.output, "\n  batch norms folded  ", folded, "\n  size                ",

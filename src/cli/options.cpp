@@ -1,13 +1,22 @@
 #include "cli/options.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
+#include "base/nearest_word.h"
+#include "profile/runtime_profile.h"
 
 namespace qdq {
 
 namespace {
+
+std::vector<std::string> runtime_names() {
+  std::vector<std::string> out;
+  for (const RuntimeProfile& profile : runtime_profiles()) out.emplace_back(profile.name);
+  return out;
+}
 
 // "sr=16000" is 16000 of sr, "x=1,3,224,224" the shape of x; true and false are 1 and 0.
 void add_fixed(const std::string& word, OnnxFixed& fixed) {
@@ -66,6 +75,17 @@ std::function<std::string(const std::string&)> whole_number(int64_t lowest, int6
   };
 }
 
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> words) {
+  return [words = std::move(words)](const std::string& text) -> std::string {
+    // What an unset variable of the shell gives is refused for all options alike.
+    if (text.empty() || std::ranges::find(words, text) != words.end()) return "";
+    std::string wanted = words[0];
+    for (size_t i = 1; i < words.size(); ++i) wanted += (i + 1 == words.size() ? " or " : ", ") + words[i];
+    const std::string meant = nearest_word(text, words);
+    return concat("found ", one_line(text), meant.empty() ? "" : " (did you mean " + meant + "?)", ", wanted ", wanted);
+  };
+}
+
 void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted) {
   if (!is_there && verb.count(option) > 0) throw CLI::RequiresError(option, wanted);
 }
@@ -114,11 +134,7 @@ CLI::Option* add_fx_option(CLI::App& verb, std::string& fx) {
       .add_option("--fx", fx,
                   "FX graph mode with PyTorch's default mapping for x86, fbgemm, qnnpack, onednn or executorch")
       ->type_name("BACKEND")
-      ->check([](const std::string& name) {
-        for (const char* known : {"x86", "fbgemm", "qnnpack", "onednn", "executorch"})
-          if (name == known) return std::string();
-        return concat("found ", name, ", wanted x86, fbgemm, qnnpack, onednn or executorch");
-      });
+      ->check(one_of({"x86", "fbgemm", "qnnpack", "onednn", "executorch"}));
 }
 
 CLI::Option* add_observer_option(CLI::App& verb, std::string& observer) {
@@ -126,7 +142,8 @@ CLI::Option* add_observer_option(CLI::App& verb, std::string& observer) {
       .add_option("--observer", observer,
                   "how to find the ranges of activations: min-max, percentile (99.99 % of the values), entropy "
                   "(least divergence) or mse (least squared error); default: PyTorch's histogram")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(one_of({"min-max", "percentile", "entropy", "mse"}));
 }
 
 CLI::Option* add_group_size_option(CLI::App& verb, int64_t& group_size) {
@@ -134,21 +151,23 @@ CLI::Option* add_group_size_option(CLI::App& verb, int64_t& group_size) {
       .add_option("--group-size", group_size,
                   "give each N neighbours in a row of a linear layer's weight a scale of their own; "
                   "with --dynamic, activations get one per token")
-      ->check(CLI::Range(2, 1 << 16))
+      ->check(whole_number(2, 1 << 16))
       ->type_name("N");
 }
 
 CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
   auto* quantizer =
       verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
-          ->type_name("NAME");
+          ->type_name("NAME")
+          ->check(one_of({"xnnpack", "x86-inductor", "XNNPACKQuantizer", "X86InductorQuantizer"}));
   auto* recipe = verb.add_option("--recipe", options.recipe, "a recipe that says what to quantize and how")
                      ->type_name("FILE.json");
   auto* fx = add_fx_option(verb, options.fx);
   auto* runtime = verb.add_option("--for", options.runtime,
                                   "the runtime to quantize for: ort, ort-web, transformers.js, webnn, openvino, qnn, "
                                   "executorch or x86 (without VNNI)")
-                      ->type_name("RUNTIME");
+                      ->type_name("RUNTIME")
+                      ->check(one_of(runtime_names()));
   auto* dynamic = verb.add_flag("--dynamic", options.dynamic,
                                 "find the ranges of activations while the model runs; needs no samples");
   auto* weights_only = verb.add_flag("--weights-only", options.weights_only,
@@ -165,14 +184,14 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
       ->type_name("NAME")
       ->allow_extra_args(false);
   auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
-                                      "bits of the weights' integers, 2 to 8 (8); below 8, add --recover; with --for 7")
-                          ->check(CLI::Range(2, 8))
+                                      "bits of the weights' integers, 2 to 8 (8); with --for, 7 or 8; below 8, add --recover")
+                          ->check(whole_number(2, 8))
                           ->type_name("N");
   auto* observer = add_observer_option(verb, options.observer);
   auto* group_size = add_group_size_option(verb, options.group_size);
   verb.add_option("--activation-bits", options.activation_bits,
                   "with --for qnn: bits of the activations' integers, 8 (default) or 16")
-      ->check(CLI::IsMember({8, 16}))
+      ->check(one_of({"8", "16"}))
       ->needs(runtime)
       ->type_name("N");
   weight_bits->excludes(reduce_range);
@@ -226,7 +245,9 @@ void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
 }
 
 void add_session_options(CLI::App& verb, SessionOptions& options) {
-  verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")->type_name("NAME");
+  verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")
+      ->type_name("NAME")
+      ->check(one_of({"reference", "simd", "onednn"}));
   verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it is, without fused steps");
   verb.add_flag("--bf16", options.bf16,
                 "compute in bfloat16 what is not quantized, as autocast does (slow on processors without bfloat16)");

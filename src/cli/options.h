@@ -20,6 +20,8 @@ std::optional<uint64_t> bytes_in(const std::string& text);
 std::string one_line(std::string text);
 // Accepts whole numbers from `lowest` to `highest`, and says in one sentence what else it found.
 std::function<std::string(const std::string&)> whole_number(int64_t lowest, int64_t highest = INT64_MAX);
+// Accepts these words, and names the nearest for another.
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> words);
 
 void add_data_options(CLI::App& verb, DataOptions& options);
 // Throws CLI::RequiresError for an option that was given and does nothing, since what it belongs to is not there.

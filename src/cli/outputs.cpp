@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "cli/options.h"
 #include "cli/verbs.h"
 
 namespace qdq {
@@ -30,8 +31,8 @@ void check_ending(const OutputFile& output) {
   if (!is_model && endings[0] != ".npz" && name.find('.', 1) == std::string::npos) return;
   std::string wanted = endings[0];
   for (size_t i = 1; i < endings.size(); ++i) wanted += " or " + endings[i];
-  fail(ErrorCode::kInvalidArgument, output.option, " ", output.path, ": the name says another kind of file than ",
-       "is written; wanted one that ends in ", wanted);
+  throw CLI::ValidationError(concat(output.option, " ", output.path),
+                             "the name says another kind of file than is written; wanted one that ends in " + wanted);
 }
 
 }  // namespace
@@ -61,6 +62,11 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
         std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs"),
         std::pair(options.accuracy_level.has_value(), "--onnx-accuracy-level")})
     QDQ_CHECK(!given, kInvalidArgument, option, " is for .onnx files only, but the output is ", output);
+}
+
+void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host) {
+  if (options.signed_activations && !has_int8_activations(written))
+    host.print_error("qdq: warning: --onnx-signed-activations does nothing: the model has no int8 activations\n");
 }
 
 }  // namespace qdq

@@ -39,8 +39,6 @@ namespace {
 // in every build.
 std::unique_ptr<OpBackend> backend_of(const std::string& name) {
   if (name.empty() || name == "simd") return nullptr;
-  QDQ_CHECK(name == "onednn", kInvalidArgument, "there is no backend ", name,
-            " for calibration; wanted simd or onednn");
   auto backend = make_onednn_ops();
   QDQ_CHECK(backend != nullptr, kInvalidArgument, "this build has no oneDNN; wanted --backend simd");
   return backend;
@@ -62,7 +60,7 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
   if (!options.test.empty()) {
     DataOptions test_options = options.data_options;
     test_options.limit = 0;
-    shown.own = open_data(options.test, program, test_options, host.files);
+    shown.own = open_samples(options.test, program, test_options, host);
     shown.data = shown.own.get();
   }
   shown.classes = read_classes(options.classes, count_classes(program), host.files);
@@ -424,7 +422,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   const std::unique_ptr<Quantizer> quantizer =
       open_recipe(calibration.is_state ? mergeable_recipe(recipe, options.quantizer) : recipe, options.quantizer);
   if (!options.data.empty() && calibration.statistics.is_null())
-    calibration.data = open_data(options.data, model.program, options.data_options, host.files);
+    calibration.data = open_samples(options.data, model.program, options.data_options, host);
 
   QDQ_CHECK(!options.time_layers || calibration.data, kInvalidArgument,
             "--time-layers runs both models on the first batch of the samples; give some with --calibrate");
@@ -446,6 +444,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
+  warn_of_onnx_options(options.onnx, converted, host);
   const ModelFiles written = save_program(converted, options.output, onnx);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
@@ -504,7 +503,8 @@ void add_quantize(CommandLine& line) {
                  "run both models on the first batch, and list the layers that int8 makes no faster on this machine");
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(one_of({"simd", "onednn"}));
   verb->add_option("--observers", options->observers, "write the class, settings, state and tensors of every observer")
       ->type_name("FILE.json");
   verb->add_option("--report", options->report,

@@ -113,7 +113,7 @@ void quantize_folder(const QuantizeOptions& options, Host& host) {
   for (const std::string& dtype : dtypes)
     transformers_js_path(transformers_js_file(model.program, dtype), options.model_file_name);
   const std::unique_ptr<Data> data =
-      options.data.empty() ? nullptr : open_data(options.data, model.program, options.data_options, host.files);
+      options.data.empty() ? nullptr : open_samples(options.data, model.program, options.data_options, host);
   host.files.make_folder(options.output + "/onnx");
   std::vector<WrittenFile> files;
   for (const std::string& dtype : dtypes) {

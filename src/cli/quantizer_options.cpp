@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "cli/options.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "profile/runtime_profile.h"
@@ -178,7 +179,9 @@ std::unique_ptr<Quantizer> open_recipe(const Json& recipe, const QuantizerOption
 const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::string& output, OnnxOptions& onnx) {
   if (options.runtime.empty()) return nullptr;
   const RuntimeProfile& profile = runtime_profile(options.runtime);
-  check_ending(profile, output);
+  if (!output.ends_with(profile.ending))
+    throw CLI::ValidationError("-o " + output, concat(profile.runtime, " (--for ", profile.name,
+                                                      ") reads files that end in ", profile.ending));
   const OnnxOptions wanted = onnx;
   onnx = onnx_options_of(profile, settings_of(options));
   onnx.external_data = wanted.external_data;

@@ -153,6 +153,17 @@ std::string table(const std::vector<Evaluated>& models, bool has_labels) {
 
 }  // namespace
 
+void print_warnings(const Data& data, Host& host) {
+  for (const std::string& warning : data.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+}
+
+std::unique_ptr<Data> open_samples(const std::string& path, const Program& program, const DataOptions& options,
+                                   Host& host) {
+  auto data = open_data(path, program, options, host.files);
+  print_warnings(*data, host);
+  return data;
+}
+
 void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples) {
   if (options.preprocess.empty()) return;
   std::string names;
@@ -189,7 +200,7 @@ void run(const RunOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.inputs});
   const Program program = load_model(options.model, host.files).program;
   Session session = open_session(program, options.session, host);
-  const auto data = open_data(options.inputs, program, options.data_options, host.files);
+  const auto data = open_samples(options.inputs, program, options.data_options, host);
   std::vector<std::vector<Tensor>> parts;
   {
     Progress progress(host, "running", data->num_batches(), "batches");
@@ -227,6 +238,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
             " compares with the float model; give it in front of ", options.models[0]);
   std::vector<Evaluated> models;
   for (const std::string& model : options.models) models.emplace_back(model, options, host);
+  print_warnings(*models[0].data, host);
   std::vector<std::vector<int64_t>> labels;
   for (const Evaluated& model : models) {
     if (!has_labels) break;

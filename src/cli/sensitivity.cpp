@@ -17,7 +17,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data});
   Model model = load_model(options.model, host.files);
   const std::unique_ptr<Quantizer> quantizer = open_quantizer(options.quantizer, host);
-  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  const std::unique_ptr<Data> data = open_samples(options.data, model.program, options.data_options, host);
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   std::vector<Batch> batches;

@@ -244,15 +244,19 @@ void print_trained(const TrainOptions& options, const std::vector<double>& epoch
 // What training_options makes TrainingOptions of.
 void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& options) {
   verb.add_option("--loss", options->loss, "cross_entropy (default), or mse, which needs --distill 1")
-      ->type_name("NAME");
-  verb.add_option("--optimizer", options->optimizer, "adam (default), adamw or sgd")->type_name("NAME");
+      ->type_name("NAME")
+      ->check(one_of({"cross_entropy", "mse"}));
+  verb.add_option("--optimizer", options->optimizer, "adam (default), adamw or sgd")
+      ->type_name("NAME")
+      ->check(one_of({"adam", "adamw", "sgd"}));
   verb.add_option(
           "--lr", options->lr,
           "the learning rate at the start (default: 1e-5 to 3e-4 by the number of batches, three times that for sgd)")
       ->type_name("R");
   verb.add_option("--schedule", options->schedule,
                   "how the learning rate changes: cosine (default; down to 0), step or constant")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(one_of({"cosine", "step", "constant"}));
   verb.add_option("--step-epochs", options->step_epochs,
                   "with step: the number of epochs after which the rate changes (1)")
       ->type_name("N")
@@ -295,6 +299,11 @@ void check_lengths(const TrainOptions& options, int64_t batches) {
   QDQ_CHECK(options.warmup_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--warmup-steps ",
             options.warmup_steps, " would last longer than the training, which has ", steps,
             " batches; give fewer, or more --epochs");
+  QDQ_CHECK(options.checkpoint_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--checkpoint-steps ",
+            options.checkpoint_steps, " never comes: the training has ", steps,
+            " batches; give fewer, or leave it out: --checkpoint alone writes after each epoch");
+  QDQ_CHECK(options.bn_epochs <= options.epochs, kInvalidArgument, "--bn-epochs ", options.bn_epochs,
+            " is more than the training has, --epochs ", options.epochs, "; give fewer, or more --epochs");
 }
 
 }  // namespace
@@ -315,7 +324,7 @@ void train(const TrainOptions& options, Host& host) {
   const Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(recipe, options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
-  const std::unique_ptr<Data> data = open_data(options.data, model.program, options.data_options, host.files);
+  const std::unique_ptr<Data> data = open_samples(options.data, model.program, options.data_options, host);
   const std::vector<int64_t> labels = labels_of(options, model.program, *data, host);
   std::optional<Teacher> teacher;
   if (options.distillation > 0) teacher.emplace(model.program.clone());
@@ -333,6 +342,7 @@ void train(const TrainOptions& options, Host& host) {
 
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
+  warn_of_onnx_options(options.onnx, converted, host);
   const ModelFiles written = save_program(converted, options.output, options.onnx);
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
@@ -374,7 +384,7 @@ void add_train(CommandLine& line) {
       ->check(whole_number(0));
   add_optimizer_options(*verb, options);
   verb->add_option("--augment", options->augment,
-                   "changes images at random in each epoch: {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2}")
+                   "change images at random in each epoch: {\"crop\": 4, \"flip\": 0.5, \"brightness\": 0.2}")
       ->type_name("FILE.json");
   verb->add_option(
           "--checkpoint", options->checkpoint,

@@ -278,11 +278,18 @@ struct OutputFile {
 };
 inline const std::vector<std::string> kModelEndings = {".onnx", ".pt2"};
 // For outputs of long work before it begins. Throws Error{kIo} if a file cannot be written there, as far as that is
-// known before it is tried, and Error{kInvalidArgument} for a name that says another kind of file, for a file that the
-// verb reads (`inputs`, of which empty ones are none), and for one that two outputs have.
+// known before it is tried, CLI::ValidationError for a name that says another kind of file, and Error{kInvalidArgument}
+// for a file that the verb reads (`inputs`, of which empty ones are none) and for one that two outputs have.
 void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs, Host& host);
 // Refuses settings of .onnx files (--onnx-opset, ...) where the output is another kind of file.
 void check_onnx_options(const OnnxOptions& options, const std::string& output);
+// Warns of --onnx-signed-activations where the program has no int8 activations.
+void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host);
+// What the data holds and the program does not read.
+void print_warnings(const Data& data, Host& host);
+// open_data(), with its warnings on the standard error output.
+std::unique_ptr<Data> open_samples(const std::string& path, const Program& program, const DataOptions& options,
+                                   Host& host);
 // Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.
 void check_preprocess(const DataOptions& options, std::initializer_list<std::string> samples);
 

@@ -85,6 +85,8 @@ format::Parts save_onnx_parts(const Program& program, const OnnxOptions& options
 // One sentence on what ONNX Runtime computes otherwise of a quantized program where the processor lacks VNNI: its
 // kernels add two products of uint8 and int8 in 16 bits, which saturate. "" if no two can.
 std::string onnx_saturation_warning(const Program& program);
+// Whether signed_activations changes how a program is written.
+bool has_int8_activations(const Program& program);
 // A model that is one file. Throws Error{kUnsupported} if it is too large for that.
 std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options = {});
 

@@ -522,9 +522,4 @@ Json profile_report(const RuntimeProfile& profile, const RuntimeSettings& settin
                       {"note", profile.note}});
 }
 
-void check_ending(const RuntimeProfile& profile, std::string_view path) {
-  QDQ_CHECK(path.ends_with(profile.ending), kInvalidArgument, profile.runtime, " (--for ", profile.name, ") reads a ",
-            profile.ending, " file, and the output is ", path, "; give it that ending");
-}
-
 }  // namespace qdq

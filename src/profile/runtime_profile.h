@@ -97,7 +97,4 @@ format::Json onnx_report(const OnnxOptions& options);
 // {name, runtime, file, recipe, onnx, note}: the profile as data.
 format::Json profile_report(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
 
-// Throws Error{kInvalidArgument} unless the path ends as the runtime's files do.
-void check_ending(const RuntimeProfile& profile, std::string_view path);
-
 }  // namespace qdq

@@ -24,7 +24,8 @@ std::vector<TrainedParameter> parameters_of(const Program& program) {
   }
   QDQ_CHECK(!out.empty(), kInvalidArgument,
             "the program has no float32 parameter that requires a gradient, so there is nothing to train: export the "
-            "model with requires_grad on what is to learn (an .onnx file, which does not say, trains all layers)");
+            "model with requires_grad on what is to learn; of a model that came from ONNX give the .onnx file, all of "
+            "whose layers learn");
   return out;
 }
 

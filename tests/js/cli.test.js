@@ -247,19 +247,19 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
       /^qdq: .*cut.pt2.*\n$/,
     ],
     [
-      "an unknown quantizer",
-      ["quantize", modelPath, ...calibration, "--quantizer", "tensorrt", "-o", "no.pt2"],
-      /tensorrt/,
-    ],
-    [
       "an output that cannot be written",
       ["quantize", modelPath, ...calibration, "-o", "none/out.pt2"],
       /^qdq: cannot write none\/out.pt2: there is no folder none\n$/,
     ],
     [
-      "an unknown backend",
-      ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "cuda"],
-      /cuda/,
+      "an output in a folder that takes no files",
+      ["quantize", modelPath, ...calibration, "-o", "/proc/no.pt2"],
+      /^qdq: cannot write \/proc\/no.pt2: no such file or directory\n$/,
+    ],
+    [
+      "a backend that this build does not have",
+      ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "onednn"],
+      /onednn/,
     ],
   ])("%s ends with 1 and one line", (_, args, pattern) => {
     fs.writeFileSync(at("cut.pt2"), fs.readFileSync(modelPath).subarray(0, 3000));
@@ -281,6 +281,9 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
     [["inspect", modelPath, "--limit", "3"]],
     [["quantize", modelPath, "--calibrate", "x", "-o", "y", "--batch-size", "many"]],
     [["quantize", modelPath, "--calibrate", "x", "-o", "y", "--limit=-3"]],
+    [["quantize", modelPath, "--calibrate", "x", "-o", "y.pt2", "--quantizer", "tensorrt"]],
+    [["run", modelPath, "--inputs", "x", "-o", "y.npz", "--backend", "cuda"]],
+    [["convert", modelPath, "y.tflite"]],
   ])("wrong usage ends with 2: %j", (args) => {
     const { status, stdout, stderr } = qdq(...args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });

@@ -172,7 +172,8 @@ test("images are changed by seed, epoch and sample alone", () => {
   expect(changed.data).not.toEqual(image.data);
   expect(qdq.augment(image, how, options).data).toEqual(changed.data);
   expect(qdq.augment(image, how, { ...options, epoch: 2 }).data).not.toEqual(changed.data);
-  expect(qdq.augment(image, {}, options).data).toEqual(image.data);
+  expect(qdq.augment(image, { flip: 0, brightness: 0 }, options).data).toEqual(image.data);
+  expect(thrown(() => qdq.augment(image, {})).message).toMatch(/changes nothing; give crop/);
   expect(thrown(() => qdq.augment(image, { flop: 1 })).message).toMatch(/unknown field 'flop'/);
   expect(thrown(() => qdq.augment(image, how, { seed: -1 })).message).toMatch(/is -1/);
 });

@@ -65,7 +65,20 @@ Node* unsigned_copy(Program& program, Node* stored) {
   return out;
 }
 
+bool is_int8_activation(const Program& program, const Node& node) {
+  const bool is_stored = node.op() == Node::Op::kGetAttr && program.attribute_of(node).dtype() == DType::kS8;
+  return (is_stored || is_of_int8(node, op::kQuantize)) && are_activations(node);
+}
+
 }  // namespace
+
+bool has_int8_activations(const Program& program) {
+  return std::ranges::any_of(program.graph->nodes(), [&](const Node* node) {
+    return is_int8_activation(program, *node) || std::ranges::any_of(node->args(), [](const Argument& arg) {
+             return arg.is<Subprogram>() && has_int8_activations(*arg.as<Subprogram>());
+           });
+  });
+}
 
 void make_activations_unsigned(Program& program) {
   for (Node* node : program.graph->nodes()) {
@@ -75,8 +88,8 @@ void make_activations_unsigned(Program& program) {
       make_activations_unsigned(inner);
       node->set_arg(i, Subprogram(std::make_shared<const Program>(std::move(inner))));
     }
-    const bool is_stored = node->op() == Node::Op::kGetAttr && program.attribute_of(*node).dtype() == DType::kS8;
-    if (!(is_stored || is_of_int8(*node, op::kQuantize)) || !are_activations(*node)) continue;
+    if (!is_int8_activation(program, *node)) continue;
+    const bool is_stored = node->op() == Node::Op::kGetAttr;
     const std::vector<Node*> readers = node->users();
     for (Node* reader : readers) shift(*reader);
     Node* integers = node;

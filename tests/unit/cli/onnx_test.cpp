@@ -447,7 +447,7 @@ TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
   EXPECT_EQ(host.contents["int8.onnx.npz"], host.contents["int8.pt2.npz"]);
   ASSERT_EQ(run({"inspect", "int8.onnx"}), 0) << host.err;
   EXPECT_NE(host.out.find("x: float32[s0, 3, 8, 8]"), std::string::npos) << host.out;
-  EXPECT_EQ(run({"convert", "int8.onnx", "int8.tflite"}), 1);
+  EXPECT_EQ(run({"convert", "int8.onnx", "int8.tflite"}), 2);
   EXPECT_NE(host.err.find("wanted one that ends in .onnx or .pt2"), std::string::npos) << host.err;
 }
 

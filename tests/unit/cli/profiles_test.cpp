@@ -277,9 +277,11 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
     EXPECT_EQ(run(words), status);
     EXPECT_NE(host.err.find(part), std::string::npos) << host.err;
   };
-  says({"--for", "ort", "-o", "a.pt2"}, 1, "reads a .onnx file, and the output is a.pt2; give it that ending");
-  says({"--for", "executorch", "-o", "a.onnx"}, 1, "reads a .pt2 file");
-  says({"--for", "tflite", "-o", "a.onnx"}, 1, "there is no profile 'tflite'");
+  says({"--for", "ort", "-o", "a.pt2"}, 2,
+       "-o a.pt2: ONNX Runtime on x86-64 with VNNI, and on ARM (--for ort) reads files that end in .onnx");
+  says({"--for", "executorch", "-o", "a.onnx"}, 2, "reads files that end in .pt2");
+  says({"--for", "tflite", "-o", "a.onnx"}, 2, "--for: found tflite, wanted ort, ");
+  says({"--for", "openvin", "-o", "a.onnx"}, 2, "--for: found openvin (did you mean openvino?), wanted ort, ");
   says({"--for", "webnn", "--dynamic", "-o", "a.onnx"}, 1, "leave out --dynamic");
   says({"--for", "ort", "--activation-bits", "16", "-o", "a.onnx"}, 1, "only qnn has");
   says({"--for", "x86", "--weight-bits", "7", "-o", "a.onnx"}, 1, "gives weights 7 bits by itself");
