@@ -50,6 +50,22 @@ function segmenter() {
   );
 }
 
+// What a detector gives for scales of its cells: 85 numbers for each cell of so many pixels.
+const scales = (...strides) =>
+  model(
+    "scales",
+    ...strides.flatMap((stride) => [
+      node("Conv", ["x", `w${stride}`], `y${stride}`, { strides: [stride, stride], kernel_shape: [1, 1] }),
+      constant(
+        `w${stride}`,
+        [85, 3, 1, 1],
+        floats(255, (i) => Math.sin(i)),
+      ),
+    ]),
+    value(11, "x", [3, 160, 160]),
+    ...strides.map((stride) => value(12, `y${stride}`, [85, 160 / stride, 160 / stride])),
+  );
+
 const denoiser = () =>
   model(
     "denoiser",
@@ -150,6 +166,18 @@ test("draws masks, and counts the pixels that both models see alike", async () =
   const [left, right] = [await pixelAt(page, drawing, 0.25, 0.5), await pixelAt(page, drawing, 0.75, 0.5)];
   expect(Math.max(...left.slice(0, 3)) - Math.min(...left.slice(0, 3))).toBeGreaterThan(60);
   expect(Math.max(...right.slice(0, 3)) - Math.min(...right.slice(0, 3))).toBeLessThan(5);
+  await page.close();
+});
+
+test.each([
+  ["cells of 16 pixels", [16], "numbers"],
+  ["two scales", [4, 8], "numbers"],
+  ["cells of 8 pixels", [8], "a mask"],
+])("takes the numbers of %s for what they are", async (_name, strides, drawn) => {
+  const images = floats(3 * 160 * 160, (i) => Math.cos(i / 99));
+  const page = await predictions("scales.onnx", scales(...strides), buffer("x.npy", npy([1, 3, 160, 160], images)));
+  // The picture alone, or both answers beside it.
+  expect(await page.locator("#samples figure").first().locator("canvas").count()).toBe(drawn === "a mask" ? 3 : 1);
   await page.close();
 });
 

@@ -122,15 +122,33 @@ export function maskOf(value: Value): (Size & { classes: Int32Array }) | undefin
   return { width, height, classes };
 }
 
-// What the outputs look like.
-export function drawingOf(values: readonly Value[]): Drawing {
+const isPlane = ({ shape }: Value): boolean => shape.length >= 2 && shape.slice(-2).every((extent) => extent >= 8);
+
+// Whether planes of numbers are the classes of pixels. A detector's are not: they have a size for each scale, or tell of
+// cells that are larger than a mask's.
+function areMasks(values: readonly Value[], picture: Size | undefined): boolean {
+  const coarsest = 8; // pixels of the input in one of a mask, by each side
+  const planes = values.filter(isPlane).map(({ shape }) => shape);
+  const [first] = planes;
+  if (!first) return false;
+  const [height, width] = first.slice(-2) as [number, number];
+  return (
+    planes.every((shape) => shape.join() === first.join()) &&
+    (!picture || (picture.width <= coarsest * width && picture.height <= coarsest * height))
+  );
+}
+
+// What the outputs look like, of a model whose input is a picture of that size.
+export function drawingOf(values: readonly Value[], picture?: Size): Drawing {
   const [first] = values;
   if (!first) return "numbers";
   if (rowsOf(values)) return "boxes";
   const { shape, dtype } = first;
-  const isPlane = shape.slice(-2).every((extent) => extent >= 8);
-  if (shape.length === 2 && isPlane) return dtype === "float32" ? "picture" : "mask";
-  if (shape.length === 3 && isPlane) return shape[0] === 1 || shape[0] === 3 ? "picture" : "mask";
+  if (shape.length === 2 && isPlane(first)) return dtype === "float32" ? "picture" : "mask";
+  if (shape.length === 3 && isPlane(first)) {
+    if (shape[0] === 1 || shape[0] === 3) return "picture";
+    return areMasks(values, picture) ? "mask" : "numbers";
+  }
   const long = shape.filter((extent) => extent > 1);
   return long.length === 1 && long[0]! >= 256 ? "wave" : "numbers";
 }

@@ -121,7 +121,7 @@ function answerOf(
 ): { canvas?: HTMLCanvasElement; text: string } {
   const [first] = values;
   const { picture } = sample;
-  const drawing = drawn.drawing || drawingOf(values);
+  const drawing = drawn.drawing || drawingOf(values, picture);
   if (drawing === "boxes" && picture) {
     const boxes = boxesOf(values, picture, drawn.threshold);
     if (boxes) {
@@ -156,7 +156,7 @@ export function inputView({ picture, wave, ids }: Sample, vocabulary: readonly s
 // A sample as a figure: what came in and what came out of both models.
 export function sampleView(sample: Sample, drawn: Drawn): HTMLElement {
   const { float = [], int8 = [], file } = sample;
-  const isMask = (drawn.drawing || drawingOf(float)) === "mask";
+  const isMask = (drawn.drawing || drawingOf(float, sample.picture)) === "mask";
   const part = (name: string, canvas: HTMLCanvasElement | undefined, text: string): HTMLElement => {
     canvas?.setAttribute("role", "img");
     canvas?.setAttribute("aria-label", `${name}, ${file}`);
