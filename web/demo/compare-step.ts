@@ -4,7 +4,7 @@ import { decibelsOf } from "../../src/report/html/graph-view.js";
 import { operatorCell } from "../../src/report/html/result-view.js";
 import { byId } from "./page.js";
 import { diffView } from "./recipe-diff.js";
-import { decibelsText, nameOf } from "./runs-table.js";
+import { decibelsText, nameOf, wayOf } from "./runs-table.js";
 import type { Run, State, Store } from "./state.js";
 import { sizeOf } from "./state.js";
 
@@ -18,6 +18,7 @@ const figures: readonly (readonly [string, (run: Run) => string])[] = [
   ["SQNR of the output", decibelsText],
   ["Time per sample", ({ evaluation }) => (evaluation ? `${evaluation.speed.int8.toFixed(2)} ms` : "–")],
   ["Calibrated on", ({ quantized }) => (quantized.samples > 0 ? `${quantized.samples} samples` : "no samples")],
+  ["After the calibration", ({ quantized }) => wayOf(quantized) || "nothing"],
 ];
 
 // The layers of both, those whose error changed most first.
@@ -87,7 +88,9 @@ export function compareStep(store: Store, choose: (node: string) => void): void 
         figures.map(([name, of]) => row(name, { class: "n", content: of(a) }, { class: "n", content: of(b) })),
       ),
       h("h3", {}, "Differences between the recipes"),
-      h("pre", { class: "diff", tabindex: "0" }, ...diffView(a.recipe, b.recipe)),
+      JSON.stringify(a.recipe) === JSON.stringify(b.recipe)
+        ? h("p", {}, "Both have the same recipe.")
+        : h("pre", { class: "diff", tabindex: "0" }, ...diffView(a.recipe, b.recipe)),
       movedLayers(a, b, choose),
     );
   }

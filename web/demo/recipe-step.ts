@@ -28,7 +28,7 @@ const pairTargets: readonly RuntimeName[] = ["ort", "ort-web", "webnn", "openvin
 
 const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<string, string> }> = {
   XNNPACKQuantizer: {
-    title: "XNNPACK (phones and CPUs)",
+    title: "XNNPACK (phones, PCs)",
     fresh: { quantizer: "XNNPACKQuantizer", global: { is_per_channel: true } },
     fields: {
       is_per_channel: "One scale per weight channel",

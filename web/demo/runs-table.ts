@@ -20,10 +20,10 @@ export function decibelsText({ evaluation }: Run): string {
       : "no number";
 }
 
-// What was done besides calibrating.
-function wayOf({ remedies, losses }: Quantized): HTMLElement | "" {
-  if (losses) return h("small", {}, `trained, ${losses.length} ${losses.length === 1 ? "epoch" : "epochs"}`);
-  return remedies ? h("small", {}, "accuracy recovered") : "";
+// What was done besides calibrating; "": nothing.
+export function wayOf({ remedies, losses }: Quantized): string {
+  if (losses) return `trained, ${losses.length} ${losses.length === 1 ? "epoch" : "epochs"}`;
+  return remedies ? "accuracy recovered" : "";
 }
 
 export function runsTable(store: Store, save: (run: Run) => void): HTMLElement | "" {
@@ -55,7 +55,7 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
         { class: `mark ${level}`, title },
         { good: "good", look: "look", broken: "broken", unknown: "–" }[level],
       ),
-      h("span", {}, recipeWords(recipe), wayOf(quantized)),
+      h("span", {}, recipeWords(recipe), wayOf(quantized) && h("small", {}, wayOf(quantized))),
       { class: "n", content: formatBytes(sizeOf(run)) },
       { class: "n", content: `${quantized.report.layers.quantized} of ${quantized.report.layers.total}` },
       { class: "n", content: percent(evaluation?.accuracy?.top1?.[1]) },

@@ -48,7 +48,7 @@ export function workLine(id: string, watch: (stage: Stage) => void = () => {}): 
       const so = (now - began) / 1000;
       const left = done > 0 ? (((last - began) / done) * (total - done) - (now - last)) / 1000 : (expected ?? 0) - so;
       const time =
-        left >= 0.5
+        left >= 1
           ? `, about ${formatSeconds(left)} left`
           : done === 0 && so >= 1
             ? `, ${formatSeconds(so)} so far`
