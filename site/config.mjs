@@ -61,6 +61,7 @@ export const groups = [
       item("A backend's kernels", "/examples/step_backend"),
       item("Calibrate with job engines", "/examples/scale"),
       item("The network of the examples", "/examples/shapes"),
+      item("The network of the page", "/examples/clothing"),
     ],
   },
   {

@@ -30,9 +30,9 @@ def conv_bn(inputs, outputs, kernel, stride=1, groups=1):
 class Stem(nn.Module):
     """A convolution, then a strided convolution and a max pool side by side, concatenated: halves the image."""
 
-    def __init__(self, width, pooled_width):
+    def __init__(self, width, pooled_width, channels=3):
         super().__init__()
-        self.conv = nn.Sequential(*conv_bn(3, width, 3), nn.ReLU())
+        self.conv = nn.Sequential(*conv_bn(channels, width, 3), nn.ReLU())
         self.down = nn.Sequential(*conv_bn(width, pooled_width, 3, stride=2), nn.ReLU())
         self.pool = nn.MaxPool2d(2)
 
@@ -163,12 +163,11 @@ def train(model, images, labels, held_out, seconds, batch=96, peak=4e-3):
         )
 
 
-def export(model, path):
-    """A strict export with a dynamic batch, without example inputs."""
+def export(model, example, path):
+    """A strict export with a dynamic batch, without example inputs; `example` is a batch of two."""
     model = model.to(memory_format=torch.contiguous_format).eval()
     batch = torch.export.Dim("batch", min=1, max=1024)
-    example = (torch.zeros(2, 3, generate.SIZE, generate.SIZE),)
-    program = torch.export.export_for_training(model, example, dynamic_shapes={"x": {0: batch}}, strict=True)
+    program = torch.export.export_for_training(model, (example,), dynamic_shapes={"x": {0: batch}}, strict=True)
     program._example_inputs = None
     # Stack traces name the folders of the machine that trained, and nothing here reads them.
     for node in program.graph.nodes:
@@ -193,4 +192,4 @@ if __name__ == "__main__":
     model = ShapeNet().to(memory_format=torch.channels_last)
     print(sum(p.numel() for p in model.parameters()), "parameters", flush=True)
     train(model, images[: options.pool], labels[: options.pool], held_out, options.seconds)
-    export(model, options.out)
+    export(model, torch.zeros(2, 3, generate.SIZE, generate.SIZE), options.out)
