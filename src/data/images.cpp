@@ -249,8 +249,9 @@ std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Inp
   QDQ_CHECK(inputs.size() == 1, kInvalidArgument, "a folder of images feeds one input, but the program has ",
             inputs.size(), " (", names_of(inputs), "); use an .npz");
   QDQ_CHECK(!options.preprocess.empty(), kInvalidArgument, path,
-            " holds images, which needs --preprocess FILE.json (resize, crop, scale, mean, std, "
-            "channel_order, layout)");
+            " holds images, which needs --preprocess FILE.json that says how they become inputs; most networks of "
+            "torchvision take {\"resize\": 256, \"crop\": 224, \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, "
+            "0.224, 0.225]}");
   const int64_t found = files->names().size();
   QDQ_CHECK(found > 0, kInvalidArgument, path, " holds no .jpg, .jpeg, .png or .bmp files");
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
