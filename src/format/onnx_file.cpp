@@ -26,7 +26,12 @@ OnnxAttribute read_attribute(OnnxMessage message) {
         out.s.assign(bytes.data(), bytes.size());
         break;
       }
-      case 5: out.t = read_tensor(message.message("tensor")).tensor; break;
+      case 5: {
+        OnnxNamedTensor tensor = read_tensor(message.message("tensor"));
+        out.t = std::move(tensor.tensor);
+        out.has_four_bits = tensor.has_four_bits;
+        break;
+      }
       case 6:
       case 11: {
         auto graph = std::make_shared<OnnxGraph>();

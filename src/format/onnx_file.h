@@ -48,6 +48,7 @@ struct OnnxAttribute {
   int64_t i = 0;
   std::string s;
   Tensor t;
+  bool has_four_bits = false;  // t is int4 or uint4
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;

@@ -71,7 +71,9 @@ void write_attribute(Writer out, const OnnxAttribute& attribute, const DataFile&
     case OnnxKind::kFloat: out.add_float(2, attribute.f); break;
     case OnnxKind::kInt: out.add_int64(3, attribute.i); break;
     case OnnxKind::kString: out.add_bytes(4, attribute.s); break;
-    case OnnxKind::kTensor: write_tensor(Writer(out, 5), "", attribute.t, {}); break;
+    case OnnxKind::kTensor:
+      (attribute.has_four_bits ? write_four_bit_tensor : write_tensor)(Writer(out, 5), "", attribute.t, {});
+      break;
     case OnnxKind::kGraph: write_graph(Writer(out, 6), *attribute.graphs.at(0), data); break;
     case OnnxKind::kFloats: out.add_packed_float(7, attribute.floats.begin(), attribute.floats.end()); break;
     case OnnxKind::kInts: out.add_packed_int64(8, attribute.ints.begin(), attribute.ints.end()); break;

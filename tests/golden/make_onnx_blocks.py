@@ -57,7 +57,7 @@ sizes = {"K": 32, "N": 4, "bits": 8, "block_size": 16}
 op("matmul_8_bits", "MatMulNBits", x, *parts, domain="com.microsoft", opset=1, results=[wanted], **sizes)
 
 
-def gather(name, data_type, zero_points, indices, axis=0, quantize_axis=1):
+def gather(name, data_type, zero_points, indices, axis=0, quantize_axis=1, are_nodes=False):
     table, block = (6, 32), 16
     low, high = (0, 16) if data_type == TensorProto.UINT4 else (-8, 8)
     sizes = [table[0], table[1]]
@@ -80,12 +80,14 @@ def gather(name, data_type, zero_points, indices, axis=0, quantize_axis=1):
         quantize_axis=quantize_axis,
         block_size=block,
     )
+    # Constants are initializers, or values of nodes.
+    tensors = initializers if are_nodes else []
     graph = helper.make_graph(
-        [node],
+        [*(helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in tensors), node],
         "g",
         [helper.make_tensor_value_info("i", TensorProto.INT64, indices.shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        initializers,
+        [] if are_nodes else initializers,
     )
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
     add(name, helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString(), [indices])
@@ -93,6 +95,7 @@ def gather(name, data_type, zero_points, indices, axis=0, quantize_axis=1):
 
 gather("gather_int4", TensorProto.INT4, False, np.array([[0, 5], [2, 2]]))
 gather("gather_uint4_zero_points", TensorProto.UINT4, True, np.array([3, -1, 0]))
+gather("gather_uint4_of_nodes", TensorProto.UINT4, True, np.array([2, 0, -2]), are_nodes=True)
 
 integers = random.randint(-9999, 9999, 5).astype("int32")
 op(

@@ -147,8 +147,8 @@ void gather_block_quantized(OnnxCall& call) {
                                           call.tensor(3)->name() + "_integers", Attribute::Kind::kBuffer);
     }
     out = call.call("sub.Tensor", {out, by_block(zero_point)});
-  } else if (is_packed || (call.meta(0).dtype == DType::kU8 && !call.has_four_bits(0))) {
-    out = call.call("sub.Tensor", {out, int64_t{1} << (call.integer("bits", 4) - 1)});
+  } else if (call.meta(0).dtype == DType::kU8 && !call.has_four_bits(0)) {
+    out = call.call("sub.Tensor", {out, int64_t{1} << (bits_of(call) - 1)});
   }
   out = call.call("mul.Tensor", {out, by_block(call.tensor(2))});
   out = call.call("flatten.using_ints", {out, at, at + 1});

@@ -389,7 +389,10 @@ void pad(OnnxCall& call) {
 
 void constant(OnnxCall& call) {
   for (const char* name : {"value", "sparse_value"})
-    if (const auto* value = call.attribute(name); value && value->t.defined()) return call.set(value->t);
+    if (const auto* value = call.attribute(name); value && value->t.defined()) {
+      if (value->has_four_bits) call.set_four_bits();
+      return call.set(value->t);
+    }
   if (const auto* value = call.attribute("value_float")) return call.set(Tensor::scalar(value->f));
   if (const auto* value = call.attribute("value_int")) return call.set(Tensor::scalar(value->i));
   if (const auto* value = call.attribute("value_floats"))
