@@ -2,6 +2,7 @@
 // other types are products with a matrix of waves.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "io/onnx/chains.h"
 #include "op/math.h"
@@ -196,9 +197,13 @@ void mel_weight_matrix(OnnxCall& call) {
   const int64_t bins = length / 2 + 1;
   if (filters < 1 || length < 1 || rate < 1 || filters > kMost || length > kMost || bins > kMost / filters)
     call.refuse("has ", filters, " filters of ", length, " samples at a rate of ", rate);
+  const double lower = call.number(3), upper = call.number(4);
+  constexpr double kLargest = std::numeric_limits<double>::max();
+  if (!(lower >= 0 && lower <= kLargest && upper >= 0 && upper <= kLargest))
+    call.refuse("has filters from ", lower, " to ", upper, " hertz, wanted finite numbers from 0 on");
   const double per_log = 2595 / math::log(10);
   const auto mel = [&](double hertz) { return per_log * math::log1p(hertz / 700); };
-  const double low = mel(call.number(3)), step = (mel(call.number(4)) - low) / static_cast<double>(filters + 2);
+  const double low = mel(lower), step = (mel(upper) - low) / static_cast<double>(filters + 2);
   const auto bin = [&](int64_t i) {
     const double hertz = 700 * math::expm1((low + static_cast<double>(i) * step) / per_log);
     const double place = std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate));

@@ -204,6 +204,17 @@ TEST(OnnxRefusals, WindowsAndPlacesBeyondAllCounting) {
   refuse_to_run("resizes from the place", file);
 }
 
+TEST(OnnxRefusals, FiltersUpToNoFrequency) {
+  for (const float upper : {INFINITY, NAN, -1.0f}) {
+    format::OnnxFile file = model({node("MelWeightMatrix", {"five", "five", "rate", "lower", "upper"}, {"y"})});
+    file.initializers.emplace_back("five", Tensor::scalar<int64_t>(5));
+    file.initializers.emplace_back("rate", Tensor::scalar<int64_t>(8000));
+    file.initializers.emplace_back("lower", Tensor::scalar(0.0f));
+    file.initializers.emplace_back("upper", Tensor::scalar(upper));
+    refuse_to_run("hertz, wanted finite numbers from 0 on", file);
+  }
+}
+
 TEST(OnnxRefusals, AttentionOverNoAxes) {
   format::OnnxNode attention = node("GroupQueryAttention", {"x", "x", "x"}, {"y"}, "com.microsoft");
   for (const char* name : {"num_heads", "kv_num_heads"}) {
