@@ -1,5 +1,7 @@
 // A program looked into: its tensors, and the values of its nodes.
+import { QdqError } from "./error.js";
 import { handleOf, module, unwrap } from "./module.js";
+import { shown } from "./options.js";
 import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
@@ -22,13 +24,16 @@ export function setProgramTensor(program: Program, name: string, tensor: Tensor)
  * Runs a program node by node, without fused steps, and calls `onNode` with the value of every operator that gives a
  * tensor. Returns the outputs.
  */
-export const runNodes = (
+export function runNodes(
   program: Program,
   inputs: readonly Tensor[],
   onNode: (name: string, target: string, value: Tensor) => void,
-): Tensor[] =>
-  unwrap(
+): Tensor[] {
+  if (typeof onNode !== "function")
+    throw new QdqError("InvalidArgument", `onNode is ${shown(onNode)}, wanted a function`);
+  return unwrap(
     module().runNodes(handleOf(program), rawInputs(inputs), (name, target, value) =>
       onNode(name, target, fromRaw(value)),
     ),
   ).map(fromRaw);
+}

@@ -34,6 +34,11 @@ test("a recipe of plain data has no functions", () => {
   );
 });
 
+test("what hears of nodes is a function", () => {
+  for (const onNode of [undefined, null, {}, "x"])
+    refused(() => qdq.runNodes(program, [x], onNode), /onNode is .*, wanted a function/);
+});
+
 test("a method that nobody calls is refused", () => {
   refused(
     () => qdq.preparePt2e(program, { annotate: () => [], validat() {} }),
