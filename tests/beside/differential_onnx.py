@@ -39,6 +39,7 @@ def make(options):
     import numpy
     import onnx
     from differential_onnx_graphs import quiet_session, random_graph
+    from differential_onnx_rare import RARE
     from differential_onnx_rules import LAYERS, RULES
 
     WORK.mkdir(parents=True, exist_ok=True)
@@ -46,7 +47,7 @@ def make(options):
         old.unlink()
     made = []
     for number in options.only or range(options.count):
-        found = random_graph(options.seed, number, RULES, LAYERS)
+        found = random_graph(options.seed, number, RULES, LAYERS, RARE)
         if found is None:
             continue
         model, inputs, outputs = found

@@ -4,10 +4,11 @@ axes and optional inputs are random.
 A graph grows node by node. Each node is run at once by ONNX Runtime, as a model of its own; what that refuses, what is
 not finite and what grows too large is thrown away, so that every graph is valid by construction. A rule is a function
 that draws one node: it takes a Grower, asks it for operands and gives (operator, operands, attributes, number of
-outputs), or None if there is nothing to draw from.
+outputs), or a Chain of nodes that only make sense together, or None if there is nothing to draw from.
 """
 
 import random
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -38,15 +39,48 @@ class Refused(Exception):
     """ONNX Runtime or a limit of ours refuses the node."""
 
 
+@dataclass
+class Chain:
+    nodes: list
+    operands: list
+    outputs: list
+
+
+def values_of_outside(graph):
+    """The names that a graph inside a node reads and does not make."""
+    made = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    read = set()
+    for node in graph.node:
+        read |= names_read(node) - made
+        made |= set(node.output)
+    return read | {v.name for v in graph.output} - made
+
+
+def names_read(node):
+    inner = [values_of_outside(a.g) for a in node.attribute if a.HasField("g")]
+    return {name for name in node.input if name}.union(*inner)
+
+
 class Grower:
     def __init__(self, seed, number):
         self.random = random.Random(f"{seed}/{number}")
         self.numpy = np.random.default_rng([seed, number])
+        self.prefix = ""
         self.opset = self.random.choice([7, 8, 9, 10, 11, 11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 19, 20, 21])
         self.float = self.random.choices(FLOATS, [20, 1, 1])[0]
         self.arrays, self.nodes, self.inputs, self.initializers = {}, [], [], []
         self.pending, self.made_by_nodes = [], []
         self.fresh = 0.3  # how often an operand is a new value, though there are others
+
+    def inside(self, given):
+        """A grower of a graph inside a node: it sees all values here, and those that the graph is given."""
+        inner = object.__new__(Grower)
+        inner.random, inner.numpy, inner.opset, inner.float = self.random, self.numpy, self.opset, self.float
+        inner.prefix = f"{self.prefix}g{len(self.nodes)}{self.number(0, 10**6)}_"
+        inner.arrays = self.arrays | given
+        inner.nodes, inner.inputs, inner.initializers, inner.pending, inner.made_by_nodes = [], [], [], [], []
+        inner.fresh = 0.1
+        return inner
 
     # --- chance
 
@@ -120,10 +154,12 @@ class Grower:
     def value(self, array, constant=None):
         """A new input, initializer or constant with these numbers."""
         array = np.asarray(array)
-        name = f"v{len(self.arrays)}_{len(self.pending)}"
+        name = f"{self.prefix}v{len(self.arrays)}_{len(self.pending)}"
         kind = self.random.choices(["input", "initializer", "constant"], [5, 4, 2])[0]
-        if constant and kind == "input":
+        if kind == "input" and (constant or self.prefix):
             kind = "initializer"
+        if self.prefix and self.opset < 9:  # IR version 3 wants initializers among the inputs
+            kind = "constant"
         self.pending.append((kind, name, array))
         self.arrays[name] = array
         return name
@@ -153,14 +189,12 @@ class Grower:
                 self.nodes.append(helper.make_node("Constant", [], [name], value=tensor))
         self.pending = []
 
-    def evaluate(self, node, names):
-        inputs = [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(self.arrays[n].dtype), None) for n in names
-        ]
-        outputs = [onnx.ValueInfoProto(name=o) for o in node.output if o]
-        graph = helper.make_graph([node], "node", inputs, outputs)
+    def evaluate(self, nodes, names, results):
+        inputs = [self.type_of(n, "given") for n in names]
+        outputs = [onnx.ValueInfoProto(name=o) for o in results]
+        graph = helper.make_graph(nodes, "node", inputs, outputs)
         model = helper.make_model(graph, opset_imports=self.opset_imports(), ir_version=ir_version_of(self.opset))
-        has_elements = lambda arrays: node.op_type in MAY_BE_EMPTY or all(array.size for array in arrays)
+        has_elements = lambda arrays: nodes[0].op_type in MAY_BE_EMPTY or all(array.size for array in arrays)
         if not has_elements([self.arrays[n] for n in names]):
             raise Refused
         found = quiet_session(model).run(None, {n: self.arrays[n] for n in names})
@@ -174,21 +208,31 @@ class Grower:
         return found
 
     def opset_imports(self):
-        return [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        domains = [("", self.opset), ("com.microsoft", 1), ("ai.onnx.ml", 3)]
+        return [helper.make_opsetid(*domain) for domain in domains]
 
-    def add(self, drawn):
-        operator, operands, attributes, outputs = drawn
-        domain = "com.microsoft" if operator.startswith("com.microsoft.") else ""
+    def node(self, operator, operands, outputs=1, **attributes):
+        """A node of a new name for each output."""
+        domain, _, operator = operator.rpartition(".")
         operands = list(operands)
         while operands and not operands[-1]:
             operands.pop()
-        names = [f"n{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.count = getattr(self, "count", 0) + 1
+        names = [f"{self.prefix}n{self.count}_{i}" for i in range(outputs)]
         attributes = {key: value for key, value in attributes.items() if value is not None}
-        node = helper.make_node(operator.split(".")[-1], operands, names, domain=domain, **attributes)
-        found = self.evaluate(node, list(dict.fromkeys(o for o in operands if o)))
+        return helper.make_node(operator, operands, names, domain=domain, **attributes)
+
+    def add(self, drawn):
+        if not isinstance(drawn, Chain):
+            operator, operands, attributes, outputs = drawn
+            node = self.node(operator, operands, outputs, **attributes)
+            drawn = Chain([node], operands, list(node.output))
+        inner = set().union(*(names_read(node) for node in drawn.nodes)) & set(self.arrays)
+        names = dict.fromkeys([o for o in drawn.operands if o] + sorted(inner))
+        found = self.evaluate(drawn.nodes, list(names), drawn.outputs)
         self.keep_pending()
-        self.nodes.append(node)
-        for name, array in zip(names, found):
+        self.nodes += drawn.nodes
+        for name, array in zip(drawn.outputs, found):
             self.arrays[name] = array
             self.made_by_nodes.append(name)
 
@@ -217,7 +261,7 @@ class Grower:
 
     def model(self):
         """(the model, its inputs, the names of its outputs); None if nothing grew that has an input."""
-        used = {name for node in self.nodes for name in node.input}
+        used = set().union(*(names_read(node) for node in self.nodes))
         ends = [name for name in self.made_by_nodes if name not in used]
         if not ends or not self.inputs:
             return None
@@ -226,7 +270,7 @@ class Grower:
         style = self.among("given", "open")
         initializers = [numpy_helper.from_array(self.arrays[n], n) for n in self.initializers]
         inputs = [self.type_of(n, style) for n in self.inputs]
-        if self.opset < 9 or self.chance(0.1):  # IR version 3 wants initializers among the inputs
+        if self.opset < 9 or self.chance(0.1):
             inputs += [self.type_of(n, "given") for n in self.initializers]
         graph = helper.make_graph(
             self.nodes,
@@ -239,10 +283,13 @@ class Grower:
         return model, {n: self.arrays[n] for n in self.inputs}, outputs
 
 
-def random_graph(seed, number, rules, layers):
-    """Of any operators; every other one of layers that mostly read each other, as networks are."""
+def random_graph(seed, number, rules, layers, rare):
+    """Of any operators; every third one of those that networks rarely have, among others; every other one of layers
+    that mostly read each other, as networks are."""
     grower = Grower(seed, number)
-    if number % 2 == 1:
+    if number % 3 == 2:
+        grower.grow([*rare * (1 + len(rules) // len(rare)), *rules], grower.number(1, 6))
+    elif number % 2 == 1:
         grower.float, grower.fresh = np.float32, 0.05
         grower.grow(layers, grower.number(3, 12))
     else:

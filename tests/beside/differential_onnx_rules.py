@@ -9,9 +9,17 @@ import numpy as np
 RULES = []
 
 
-def rule(function):
-    RULES.append(function)
-    return function
+def rule_into(rules):
+    """A decorator that puts rules into a list."""
+
+    def keep(function):
+        rules.append(function)
+        return function
+
+    return keep
+
+
+rule = rule_into(RULES)
 
 
 def maybe(g, value, probability=0.5):
@@ -324,9 +332,12 @@ def slice_of(g):
     ends = [g.among(g.number(-shape[a], shape[a] + 2), 2**31 - 1, 2**63 - 1, -(2**31)) for a in axes]
     if g.opset < 10:
         return "Slice", [x], {"axes": axes, "starts": starts, "ends": ends}, 1
+    steps = [g.among(1, 2, -1, -2, 3) for _ in axes] if g.chance(0.5) else None
+    if steps:  # before the front of an axis of open size (docs/onnx.md)
+        starts = [max(n, -shape[a]) if step < 0 else n for n, a, step in zip(starts, axes, steps)]
     operands = [x, *(g.value(np.array(numbers, np.int64), constant=True) for numbers in (starts, ends, axes))]
-    if g.chance(0.5):
-        operands.append(g.sizes([g.among(1, 2, -1, -2, 3) for _ in axes]))
+    if steps:
+        operands.append(g.sizes(steps))
     return "Slice", operands, {}, 1
 
 
@@ -593,9 +604,10 @@ def pool(g):
     is_same = attributes.get("auto_pad", "").startswith("SAME")
     if g.opset >= {"MaxPool": 10, "AveragePool": 19, "LpPool": 18}[name] and not is_same:
         attributes["dilations"] = maybe(g, [g.number(1, 2) for _ in kernel], 0.3)
-    if not is_same and "pads" not in attributes:
-        gaps = attributes.get("dilations") or [1] * spatial
-        if any((k - 1) * d >= n for k, d, n in zip(kernel, gaps, g.shape(x)[2:])):
+    if not is_same:
+        gaps, pads = attributes.get("dilations") or [1] * spatial, attributes.get("pads") or [0] * 2 * spatial
+        sizes = [n + pads[i] + pads[i + spatial] for i, n in enumerate(g.shape(x)[2:])]
+        if any((k - 1) * d >= n for k, d, n in zip(kernel, gaps, sizes)):
             return None  # ONNX Runtime may give one result of a window that is wider than the image
     if name == "LpPool":
         attributes["p"] = maybe(g, g.number(1, 3))
