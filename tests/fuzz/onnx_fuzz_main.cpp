@@ -1,7 +1,12 @@
-// Runs mutations of the .onnx files in a folder, at any depth: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]; or one file as it
-// is, to see a finding again: qdq_onnx_fuzz FILE.
+// Runs mutations of the models in a folder, at any depth: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]; or each of them as it
+// is, in a process of its own, and quantizes it: qdq_onnx_fuzz --each FOLDER (fuzz/broken_onnx.py and
+// fuzz/broken_pt2.py make such files); or one file, to see a finding again: qdq_onnx_fuzz FILE.
 // Each round takes one file, changes bytes or the graph, and runs it as fuzz/onnx_run_fuzz.cpp does. The mutation that
 // is about to run lies in onnx_fuzz.onnx in the current folder, where it stays if the program ends early.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -12,7 +17,8 @@
 
 #include "fuzz/onnx_mutations.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+int fuzz_onnx_run(const uint8_t* data, size_t size);
+int fuzz_pipeline(const uint8_t* data, size_t size);
 
 namespace {
 
@@ -28,15 +34,58 @@ Bytes read_model(const std::filesystem::path& path) {
   return {span.begin(), span.end()};
 }
 
-std::vector<Bytes> read_models(const std::string& folder) {
+std::vector<std::filesystem::path> paths_of_models(const std::string& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-    if (entry.path().extension() == ".onnx" && entry.file_size() > 0 && entry.file_size() <= kLargestSeed)
+    if ((entry.path().extension() == ".onnx" || entry.path().extension() == ".pt2") && entry.file_size() > 0 &&
+        entry.file_size() <= kLargestSeed)
       paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<Bytes> read_models(const std::string& folder) {
   std::vector<Bytes> out;
-  for (const auto& path : paths) out.push_back(read_model(path));
+  for (const auto& path : paths_of_models(folder)) out.push_back(read_model(path));
   return out;
+}
+
+void run_model(const Bytes& bytes) { fuzz_onnx_run(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()); }
+
+// Ends the process, with 0 if the model runs or is refused.
+[[noreturn]] void run_and_quantize(const std::filesystem::path& path) {
+  constexpr unsigned kMostWaiting = 600;  // of the clock, for beside other processes it runs ahead
+  const rlimit most{static_cast<rlim_t>(kSlowSeconds), static_cast<rlim_t>(kSlowSeconds)};
+  setrlimit(RLIMIT_CPU, &most);
+  alarm(kMostWaiting);
+  try {
+    const Bytes bytes = read_model(path);
+    run_model(bytes);
+    fuzz_pipeline(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << std::endl;
+    _exit(3);
+  }
+  _exit(0);
+}
+
+int run_each(const std::string& folder) {
+  size_t models = 0, findings = 0;
+  for (const auto& path : paths_of_models(folder)) {
+    ++models;
+    const pid_t child = fork();
+    if (child == 0) run_and_quantize(path);
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) return 2;
+    if (status == 0) continue;
+    ++findings;
+    std::cout << "FOUND " << path.string() << ": "
+              << (WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                                      : "status " + std::to_string(WEXITSTATUS(status)))
+              << std::endl;
+  }
+  std::cout << models << " models, " << findings << " findings\n";
+  return findings > 0;
 }
 
 Bytes mutation(const Bytes& model, qdq::Random& random) {
@@ -55,17 +104,16 @@ Bytes mutation(const Bytes& model, qdq::Random& random) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::cerr << "usage: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]\n       qdq_onnx_fuzz FILE\n";
+    std::cerr << "usage: qdq_onnx_fuzz FOLDER [ROUNDS] [SEED]\n       qdq_onnx_fuzz --each FOLDER\n"
+                 "       qdq_onnx_fuzz FILE\n";
     return 2;
   }
-  if (std::filesystem::is_regular_file(argv[1])) {
-    const Bytes bytes = read_model(argv[1]);
-    return LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  }
+  if (argc == 3 && argv[1] == std::string("--each")) return run_each(argv[2]);
+  if (std::filesystem::is_regular_file(argv[1])) run_and_quantize(argv[1]);
   const long long rounds = argc > 2 ? std::atoll(argv[2]) : 1000, seed = argc > 3 ? std::atoll(argv[3]) : 1;
   const std::vector<Bytes> models = read_models(argv[1]);
   if (models.empty()) {
-    std::cerr << "qdq_onnx_fuzz: there is no .onnx file of at most " << kLargestSeed << " bytes in " << argv[1] << "\n";
+    std::cerr << "qdq_onnx_fuzz: there is no model of at most " << kLargestSeed << " bytes in " << argv[1] << "\n";
     return 2;
   }
   qdq::Random random(static_cast<uint64_t>(seed));
@@ -80,7 +128,7 @@ int main(int argc, char** argv) {
     const std::clock_t began = std::clock();
     std::string finding;
     try {
-      LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+      run_model(bytes);
     } catch (const std::exception& error) {
       finding = error.what();
     }

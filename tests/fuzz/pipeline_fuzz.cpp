@@ -1,8 +1,9 @@
-// Fuzz target of everything behind an ONNX model: open, infer, prepare, calibrate on one batch, convert, lower, run,
+// Fuzz target of everything behind a model: open, infer, prepare, calibrate on one batch, convert, lower, run,
 // save, and read again, after which the program runs to the same bits.
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/small_program.h"
+#include "io/model.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -40,7 +41,7 @@ void run_and_save(const Program& program, const std::vector<Tensor>& inputs) {
 QDQ_FUZZ_TARGET(pipeline)(const uint8_t* data, size_t size) {
   set_memory_limit(MemoryLimit(64 << 20, "that the fuzzing allows"));
   fuzz::refusable([&] {
-    const Program program = load_onnx(fuzz::input(data, size));
+    const Program program = load_program(fuzz::input(data, size));
     verify_program(program);
     const std::vector<Tensor> inputs = fuzz::inputs_of(program);
     fuzz::refusable([&] {
