@@ -103,10 +103,21 @@ void celu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
 
 constexpr int64_t kStretch = 512;
 
+// As PyTorch multiplies; out may be x.
+void cube(const float* x, int64_t n, float* out) {
+  float squares[kStretch];
+  for (int64_t i = 0; i < n; i += kStretch) {
+    const int64_t count = std::min(kStretch, n - i);
+    kernel::mul_f32(x + i, x + i, count, squares);
+    kernel::mul_f32(squares, x + i, count, out + i);
+  }
+}
+
 // A power by one number: by products and roots where these do.
 void power(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
   const double by = call.number(1);
   if (by == 2) return kernel::mul_f32(x, x, n, out);
+  if (by == 3) return cube(x, n, out);
   if (by == 0.5) return kernel::sqrt_f32(x, n, out);
   if (by == -1) return kernel::reciprocal_f32(x, n, out);
   float exponents[kStretch];

@@ -63,10 +63,6 @@ void silu(const float* x, int64_t n, float* out) {
   const float* c = hidden(kExpConstants);
   map(x, n, out, four_lanes::silu_f32, [&](V v) HWY_ATTR { return silu_real(D(), c, v); });
 }
-void gelu(const float* x, int64_t n, float* out) {
-  const float *c = hidden(kExpConstants), *e = hidden(kErfConstants);
-  map(x, n, out, four_lanes::gelu_f32, [&](V v) HWY_ATTR { return gelu_real(D(), c, e, v); });
-}
 
 // Softmax of a row. Its sum has 16 strands (kernel/math.h): a group of 16 elements is as many vectors as that takes.
 constexpr int64_t kStrands = 16;
@@ -193,7 +189,6 @@ namespace {
 HWY_EXPORT(exp);
 HWY_EXPORT(sigmoid);
 HWY_EXPORT(silu);
-HWY_EXPORT(gelu);
 HWY_EXPORT(softmax);
 HWY_EXPORT(log_softmax);
 HWY_EXPORT(logsumexp);
@@ -216,7 +211,6 @@ void over_rows(const float* x, int64_t rows, int64_t columns, float* out, int64_
 void exp_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(exp)); }
 void sigmoid_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(sigmoid)); }
 void silu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(silu)); }
-void gelu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(gelu)); }
 
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
   over_rows(x, rows, columns, out, columns, HWY_DYNAMIC_POINTER(softmax));

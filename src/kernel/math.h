@@ -1,5 +1,5 @@
 // Float formulas with transcendental functions and row reductions. The bits are the same natively and in WASM: both
-// builds run the same polynomials in four lanes, without fused multiply-add and without the C library.
+// builds run the same operations in vectors of any width, without fused multiply-add and without the C library.
 //
 // exp to pow are within 2 ulp of the exact result, and a result below the smallest normal number may be 0. The formulas
 // made of them round after every operation: within 4 ulp, but gelu for negative x, where 1 + erf and 1 + tanh cancel as

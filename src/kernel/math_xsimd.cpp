@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
 
 #include <xsimd/xsimd.hpp>
 
@@ -21,7 +20,6 @@ using Arch = xsimd::wasm;
 using Arch = xsimd::sse2;
 #endif
 using V = xsimd::batch<float, Arch>;
-using W = xsimd::batch<double, Arch>;
 constexpr int64_t kLanes = 4;
 constexpr int64_t kStrands = 16;
 static_assert(V::size == kLanes);
@@ -39,11 +37,6 @@ template <class F> void map_range(const float* x, int64_t n, float* out, F&& f) 
   }
 }
 
-template <class F> void map(const float* x, int64_t n, float* out, F&& f) {
-  parallel_for(n, int64_t{1} << 14,
-               [&](int64_t begin, int64_t end) { map_range(x + begin, end - begin, out + begin, f); });
-}
-
 // xsimd gives infinity from 88.38 on, where e^x is still finite up to 88.72.
 V exp_full(V x) {
   const auto high = x > V(88.0f);
@@ -51,26 +44,7 @@ V exp_full(V x) {
   return xsimd::select(high, value * V(2.0004244340270536f), value);
 }
 
-// Below 2/3 the series 2 / sqrt(pi) (x - x^3/3 + x^5/10 - ...) as x + x p(x^2): without fused multiply-add xsimd's
-// product with a factor beyond 1 is off by more than 2 ulp there.
-V erf_exact(V x) {
-  constexpr double kFactor = 1.1283791670955126;
-  constexpr double kDivisors[] = {-3, 10, -42, 216, -1320, 9360, -75600};
-  const V s = x * x;
-  V p(static_cast<float>(kFactor / kDivisors[6]));
-  for (int i = 5; i >= 0; --i) p = p * s + V(static_cast<float>(kFactor / kDivisors[i]));
-  p = p * s + V(static_cast<float>(kFactor - 1));
-  return xsimd::select(xsimd::abs(x) < V(2.0f / 3.0f), x + x * p, xsimd::erf(x));
-}
-
 V sigmoid(V x) { return V(1.0f) / (V(1.0f) + exp_full(-x)); }
-
-V gelu(V x) { return x * V(0.5f) * (V(1.0f) + erf_exact(x * V(0.70710678118654752f))); }
-
-V gelu_tanh(V x) {
-  const V inner = V(0.79788456080286536f) * (x + V(0.044715f) * (x * x * x));
-  return V(0.5f) * x * (V(1.0f) + xsimd::tanh(inner));
-}
 
 // Sums in the order that kernel/math.h documents.
 class RowSum {
@@ -131,53 +105,6 @@ void four_lanes::sigmoid_f32(const float* x, int64_t n, float* out) { map_range(
 void four_lanes::silu_f32(const float* x, int64_t n, float* out) {
   map_range(x, n, out, [](V v) { return v / (V(1.0f) + exp_full(-v)); });
 }
-void four_lanes::gelu_f32(const float* x, int64_t n, float* out) { map_range(x, n, out, gelu); }
-
-void expm1_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return xsimd::select(v > V(88.0f), exp_full(v), xsimd::expm1(v)); });
-}
-void log_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return xsimd::log(v); });
-}
-void log1p_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return xsimd::log1p(v); });
-}
-void tanh_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return xsimd::tanh(v); });
-}
-void erf_f32(const float* x, int64_t n, float* out) { map(x, n, out, erf_exact); }
-void gelu_tanh_f32(const float* x, int64_t n, float* out) { map(x, n, out, gelu_tanh); }
-void mish_f32(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](V v) { return v * xsimd::tanh(xsimd::log1p(exp_full(v))); });
-}
-
-void softplus_f32(const float* x, int64_t n, float beta, float threshold, float* out) {
-  const V b(beta), t(threshold);
-  map(x, n, out, [&](V v) { return xsimd::select(v * b > t, v, xsimd::log1p(exp_full(v * b)) / b); });
-}
-
-void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_scale, float* out) {
-  const V negative(alpha * scale), positive(scale), input(input_scale);
-  map(x, n, out, [&](V v) { return xsimd::select(v < V(0.0f), xsimd::expm1(v * input) * negative, v * positive); });
-}
-
-void pow_f32(const float* x, const float* y, int64_t n, float* out) {
-  parallel_for(n, int64_t{1} << 13, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i += 2) {
-      // In double, since the rounding of y log(x) is multiplied by the result.
-      const int64_t other = std::min(i + 1, end - 1);
-      double result[2];
-      xsimd::pow(W(static_cast<double>(x[i]), static_cast<double>(x[other])),
-                 W(static_cast<double>(y[i]), static_cast<double>(y[other])))
-          .store_unaligned(result);
-      for (int64_t j = i; j <= other; ++j) {
-        const bool is_one = y[j] == 0.0f || x[j] == 1.0f || (x[j] == -1.0f && std::isinf(y[j]));
-        out[j] = is_one ? 1.0f : static_cast<float>(result[j - i]);
-      }
-    }
-  });
-}
-
 float sum_f32(const float* x, int64_t n) {
   RowSum sum;
   sum.add(x, n, [](V v) { return v; });

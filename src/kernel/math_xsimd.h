@@ -11,7 +11,6 @@ namespace four_lanes {
 void exp_f32(const float* x, int64_t n, float* out);
 void sigmoid_f32(const float* x, int64_t n, float* out);
 void silu_f32(const float* x, int64_t n, float* out);
-void gelu_f32(const float* x, int64_t n, float* out);
 
 }  // namespace four_lanes
 

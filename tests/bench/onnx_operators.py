@@ -248,6 +248,10 @@ def make_cases():
         operands = [f(64, 1, 128), w(1, gates * 256, 128), w(1, gates * 256, 256), f(1, gates * 512)]
         more = {"linear_before_reset": 1} if op == "GRU" else {}  # as PyTorch's
         add(op, op, operands, weights=[1, 2, 3], hidden_size=256, **more)
+        both = [f(64, 1, 128), w(2, gates * 256, 128), w(2, gates * 256, 256), f(2, gates * 512)]
+        add(f"{op} both ways", op, both, weights=[1, 2, 3], hidden_size=256, direction="bidirectional", **more)
+        add(f"{op} lengths", op, [*operands, numpy.array([50], numpy.int32)], [1, 2, 3], hidden_size=256, **more)
+    add("GRU reset first", "GRU", [f(64, 1, 128), w(1, 768, 128), w(1, 768, 256), f(1, 1536)], [1, 2, 3], hidden_size=256)
     add("STFT", "STFT", [f(1, 16000, 1), numpy.int64(160), f(400), numpy.int64(400)], weights=[1, 2, 3])
     add("DFT", "DFT", [f(16, 1024, 1)], axis=1, opset=17)
     boxes = positive(1, 400, 4) * 100
@@ -260,14 +264,122 @@ def make_cases():
     ]
     cases.append(Case("NonMaxSuppression", "NonMaxSuppression", nms, [2, 3, 4]))
 
+    make_more_cases(add, random)
     return cases + [half_of(case) for case in cases if case.name in HALVES]
+
+
+def make_more_cases(add, random):
+    """Other axes, dtypes and modes, and what stands between quantized layers."""
+    import numpy
+    from onnx import TensorProto
+
+    f = lambda *shape: random.standard_normal(shape).astype(numpy.float32)
+    unit = lambda *shape: random.uniform(-0.9, 0.9, shape).astype(numpy.float32)
+    index = lambda high, *shape: random.integers(0, high, shape)
+    longs = lambda *values: numpy.array(values, numpy.int64)
+    number = numpy.float32
+    image, tokens = f(1, 64, 56, 56), f(8, 197, 768)
+    for by in (2, 3, 0.5, 1.7):
+        add(f"Pow by {by}", "Pow", [numpy.abs(image), number(by)], weights=[1])
+    add("Shrink", "Shrink", [image], lambd=0.5)
+    add("Gelu tanh", "Gelu", [image], opset=20, approximate="tanh")
+    add("Swish of Sigmoid", "Sigmoid", [f(1, 256, 80, 80)])
+    add("Where of two", "Where", [image > 0, f(1, 64, 56, 56), f(1, 64, 56, 56)])
+    add("Where int64", "Where", [image > 0, index(9, 1, 64, 56, 56), index(9, 1, 64, 56, 56)])
+    add("Equal int64", "Equal", [index(9, 64, 3136), numpy.int64(3)], weights=[1])
+    add("Max of three", "Max", [image, f(1, 64, 56, 56), f(1, 64, 56, 56)])
+    add("Sum of three", "Sum", [image, f(1, 64, 56, 56), f(1, 64, 56, 56)])
+    add("Mean of two", "Mean", [image, f(1, 64, 56, 56)])
+    add("BitwiseAnd", "BitwiseAnd", [index(99, 64, 3136), index(99, 64, 3136)])
+    add("Cast float to int32", "Cast", [image * number(9)], to=TensorProto.INT32)
+    add("Cast int32 to float", "Cast", [index(9, 64, 3136).astype(numpy.int32)], to=TensorProto.FLOAT)
+    add("Cast float to bool", "Cast", [image], to=TensorProto.BOOL)
+    add("Cast float to bfloat16", "Cast", [image], to=TensorProto.BFLOAT16)
+
+    add("CumSum last reversed", "CumSum", [f(64, 4096), numpy.int64(1)], weights=[1], reverse=1, exclusive=1)
+    add("CumSum int64", "CumSum", [index(2, 8, 512), numpy.int64(1)], weights=[1])
+    add("Softmax middle of 5", "Softmax", [f(1, 8, 16, 28, 28)], axis=2)
+    add("Softmax short rows", "Softmax", [f(1, 8400, 4, 16)], axis=3)
+    add("LayerNormalization of images", "LayerNormalization", [image, f(64, 56, 56), f(64, 56, 56)], [1, 2], axis=1)
+    add("ReduceMean outer", "ReduceMean", [image, longs(0, 1)], weights=[1])
+    add("ReduceMax of 5", "ReduceMax", [f(1, 32, 16, 28, 28), longs(2, 4)], weights=[1])
+    add("ReduceMax int64", "ReduceMax", [index(99, 64, 3136), longs(1)], weights=[1])
+    add("ReduceMin all", "ReduceMin", [image])
+    add("ArgMax int64", "ArgMax", [index(99, 64, 3136)], axis=1)
+    add("ArgMax of a row", "ArgMax", [f(1, 30000)], axis=1)
+    add("TopK 100 of boxes", "TopK", [f(1, 8400, 1), longs(100)], weights=[1], outputs=2, axis=1)
+    add("TopK 1 of tokens", "TopK", [f(1, 50000), longs(1)], weights=[1], outputs=2)
+    add("TopK smallest", "TopK", [f(64, 1000), longs(5)], weights=[1], outputs=2, largest=0)
+    add("Unique", "Unique", [index(1000, 4096)], outputs=4)
+    add("Compress", "Compress", [tokens, index(2, 768) > 0], weights=[1], axis=2)
+
+    volume = f(1, 32, 16, 28, 28)
+    add("Transpose volume", "Transpose", [volume], perm=[0, 2, 3, 4, 1])
+    add("Transpose windows", "Transpose", [f(1, 8, 7, 8, 7, 96)], perm=[0, 1, 3, 2, 4, 5])
+    add("Transpose axes", "Transpose", [f(32, 64, 96)], perm=[2, 1, 0])
+    add("Transpose from nhwc", "Transpose", [f(1, 56, 56, 64)], perm=[0, 3, 1, 2])
+    add("DepthToSpace CRD", "DepthToSpace", [image], blocksize=2, mode="CRD")
+    add("Slice last", "Slice", [tokens, longs(64), longs(512), longs(2)], weights=[1, 2, 3])
+    add("Slice backwards", "Slice", [tokens, longs(-1), longs(-10000), longs(1), longs(-1)], weights=[1, 2, 3, 4])
+    add("Split channels", "Split", [image], outputs=2, axis=1, num_outputs=2)
+    add("Expand rows", "Expand", [f(8, 197, 1), longs(8, 197, 768)], weights=[1])
+    add("Tile rows", "Tile", [f(197, 1, 64), longs(1, 12, 1)], weights=[1])
+    add("Gather middle", "Gather", [tokens, index(197, 64)], axis=1)
+    add("Gather int64", "Gather", [index(99, 30000), index(30000, 4096)], axis=0)
+    add("GatherElements first", "GatherElements", [f(4096, 64), index(4096, 512, 64)], axis=0)
+    add("ScatterElements add", "ScatterElements", [f(64, 4096), index(4096, 64, 512), f(64, 512)], axis=1, reduction="add")
+    add("ScatterND add", "ScatterND", [f(64, 64, 64), index(64, 1024, 2), f(1024, 64)], reduction="add")
+    add("Col2Im", "Col2Im", [f(1, 64 * 9, 784), longs(28, 28), longs(3, 3)], weights=[1, 2], pads=[1] * 4)
+    add("ReverseSequence batch first", "ReverseSequence", [f(16, 64, 128), index(64, 16)], time_axis=1, batch_axis=0)
+    add("MaxUnpool", "MaxUnpool", [f(1, 64, 28, 28), index(56, 1, 64, 28, 28)], kernel_shape=[2, 2], strides=[2, 2])
+    for mode in ("border", "reflection"):
+        add(f"GridSample {mode}", "GridSample", [image, unit(1, 56, 56, 2)], opset=20, padding_mode=mode)
+    add("GridSample 3d", "GridSample", [volume, unit(1, 8, 14, 14, 3)], opset=20)
+    sizes = numpy.array([1, 1, 0.5, 0.5], number)
+    for mode in ("nearest", "linear", "cubic"):
+        add(f"Resize {mode} half the size", "Resize", [image, None, sizes], weights=[2], mode=mode)
+    twice = numpy.array([1, 1, 2, 2], number)
+    more = {"coordinate_transformation_mode": "align_corners"}
+    add("Resize linear corners", "Resize", [f(1, 64, 28, 28), None, twice], weights=[2], mode="linear", **more)
+    add("Resize cubic antialias", "Resize", [f(1, 3, 480, 640), None, None, longs(1, 3, 224, 224)], [3], mode="cubic", antialias=1)
+    last = numpy.array([1, 2, 2, 1], number)
+    add("Resize linear nhwc", "Resize", [f(1, 28, 28, 64), None, last], weights=[2], mode="linear")
+    add("MaxPool 3 stride 1", "MaxPool", [image], kernel_shape=[3, 3], pads=[1] * 4)
+    add("MaxPool 13 stride 1", "MaxPool", [f(1, 256, 20, 20)], kernel_shape=[13, 13], pads=[6] * 4)
+    add("AveragePool 7 stride 7", "AveragePool", [image], kernel_shape=[7, 7], strides=[7, 7])
+
+    scale, zero, byte = number(0.02), numpy.uint8(128), index(255, 1, 64, 56, 56).astype(numpy.uint8)
+    scales = numpy.abs(f(64)) + number(0.01)
+    add("QuantizeLinear", "QuantizeLinear", [image, scale, zero], weights=[1, 2])
+    add("QuantizeLinear channels", "QuantizeLinear", [image, scales, numpy.zeros(64, numpy.int8)], [1, 2], axis=1)
+    add("DequantizeLinear", "DequantizeLinear", [byte, scale, zero], weights=[1, 2])
+    add("DequantizeLinear channels", "DequantizeLinear", [byte, scales, numpy.zeros(64, numpy.uint8)], [1, 2], axis=1)
+    add("DynamicQuantizeLinear", "DynamicQuantizeLinear", [image], outputs=3)
+    kernel = index(255, 64, 64, 3, 3).astype(numpy.int8)
+    add("QLinearConv", "QLinearConv", [byte, scale, zero, kernel, scale, numpy.int8(0), number(1), zero], range(1, 8), pads=[1] * 4)
+    add("ConvInteger", "ConvInteger", [byte, kernel, zero], [1, 2], pads=[1] * 4)
+    rows, matrix = index(255, 197, 768).astype(numpy.uint8), index(255, 768, 768).astype(numpy.int8)
+    add("QLinearMatMul", "QLinearMatMul", [rows, scale, zero, matrix, scale, numpy.int8(0), number(1), zero], range(1, 8))
+    add("MatMulInteger", "MatMulInteger", [rows, matrix, zero, numpy.int8(0)], [1, 2, 3])
+    add("Transpose nhwc uint8", "Transpose", [byte], perm=[0, 2, 3, 1])
+    add("Concat channels uint8", "Concat", [byte, byte[:, :32]], axis=1)
+    add("Slice channels uint8", "Slice", [byte, longs(16), longs(48), longs(1)], weights=[1, 2, 3])
+    add("MaxPool uint8", "MaxPool", [byte], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    add("MaxPool 5 uint8", "MaxPool", [byte[:, :, :20, :20]], kernel_shape=[5, 5], pads=[2] * 4)
+    add("Resize nearest uint8", "Resize", [byte[:, :, :28, :28], None, twice], weights=[2], mode="nearest")
+    add("Pad uint8", "Pad", [byte, longs(0, 0, 1, 1, 0, 0, 1, 1)], weights=[1])
+    add("Gather uint8", "Gather", [index(255, 30000, 256).astype(numpy.uint8), index(30000, 8, 128)], weights=[0])
+    add("Relu int8", "Relu", [(byte.astype(numpy.int16) - 128).astype(numpy.int8)])
+    add("Clip uint8", "Clip", [byte, numpy.uint8(10), numpy.uint8(99)], weights=[1, 2])
 
 
 HALVES = """
 Relu|Sigmoid|Tanh|Exp|Erf|Add equal|Mul channel|Div equal|Softmax last|ReduceMean last|MaxPool 2d|AveragePool 2d
 GlobalAveragePool 2d|Conv 2d 1x1|Conv 2d 3x3|Conv 2d depthwise|MatMul weight|MatMul batched|Gemm|LayerNormalization
 BatchNormalization|Transpose heads|Concat channels|Resize linear up|Gather rows|ConvTranspose 2d 2x2|Where mask|Clip
-Sqrt|Pow equal|Pad constant
+Sqrt|Pow equal|Pad constant|Gelu|Softplus|LSTM|Transpose matrix|Transpose nhwc|Slice last|Split last|Expand|Tile
+ReduceMax middle|ReduceSum last|InstanceNormalization|GroupNormalization|TopK 5 of 1000|ArgMax last|Resize nearest up
+HardSwish|HardSigmoid|LeakyRelu|MaxPool 5 stride 1|Einsum bhid,bhjd->bhij|CumSum last|Gather columns|GatherElements
 """
 HALVES = [name for line in HALVES.split("\n") for name in line.split("|")]
 

@@ -121,7 +121,7 @@ TEST(Math, WideVectorsAndFourLanesGiveTheSameBits) {
   Random random(6);
   for (const Pair& pair :
        {Pair{"exp", exp_f32, four_lanes::exp_f32}, Pair{"sigmoid", sigmoid_f32, four_lanes::sigmoid_f32},
-        Pair{"silu", silu_f32, four_lanes::silu_f32}, Pair{"gelu", gelu_f32, four_lanes::gelu_f32}}) {
+        Pair{"silu", silu_f32, four_lanes::silu_f32}}) {
     for (const float range : {1e-6f, 1.0f, 20.0f, 80.0f}) {
       for (const int64_t n : {1, 3, 16, 21, 1024, 1031, 50003}) {
         auto x = random.floats(n, -range, range);
@@ -152,6 +152,9 @@ TEST(Math, SpecialValues) {
   EXPECT_EQ(one(log_f32, 0), -INFINITY);
   EXPECT_EQ(one(log_f32, INFINITY), INFINITY);
   EXPECT_TRUE(std::isnan(one(log_f32, -1)));
+  EXPECT_NEAR(one(log_f32, 0x1p-140f), -140 * std::numbers::ln2, 1e-5);
+  EXPECT_EQ(one(expm1_f32, 0x1p-140f), 0x1p-140f);
+  EXPECT_EQ(one(gelu_tanh_f32, INFINITY), INFINITY);
   EXPECT_EQ(one(log1p_f32, -1), -INFINITY);
   EXPECT_EQ(one(log1p_f32, INFINITY), INFINITY);
   EXPECT_EQ(one(tanh_f32, INFINITY), 1.0f);
@@ -168,8 +171,9 @@ TEST(Math, SpecialValues) {
 }
 
 TEST(Math, PowFollowsTheSignsAndZeros) {
-  const std::vector<float> x = {-2, -2, -2, 0, 0, 0, INFINITY, 4, 9, 1, -0.5f, 7, NAN, 1, -1},
-                           y = {3, 2, 0.5f, 0, 2, -1, 2, 0.5f, -0.5f, INFINITY, -3, 0, 0, NAN, INFINITY};
+  const std::vector<float> x = {-2, -2, -2, 0, 0, 0, INFINITY, 4, 9, 1, -0.5f, 7, NAN, 1, -1, -2, -1, -3},
+                           y = {3, 2, 0.5f, 0, 2, -1, 2, 0.5f, -0.5f, INFINITY, -3, 0, 0, NAN, INFINITY, 1e18f, 3e30f,
+                                -INFINITY};
   std::vector<float> out(x.size());
   pow_f32(x.data(), y.data(), static_cast<int64_t>(x.size()), out.data());
   for (size_t i = 0; i < x.size(); ++i) {

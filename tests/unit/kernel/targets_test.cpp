@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "kernel/conv.h"
+#include "kernel/math.h"
 #include "kernel/observe.h"
 #include "kernel/pointwise.h"
 #include "kernel/pool.h"
@@ -98,15 +99,40 @@ std::vector<float> arrays(Random& random) {
   return all;
 }
 
+std::vector<float> curves(Random& random) {
+  const int64_t n = 5003;
+  const auto a = random.floats(n, -95, 95), b = random.floats(n, -9, 9);
+  std::vector<float> all, y(a.size());
+  for (const auto curve : {exp_f32, expm1_f32, log_f32, log1p_f32, tanh_f32, erf_f32, sin_f32, sigmoid_f32, silu_f32,
+                           gelu_f32, gelu_tanh_f32, mish_f32}) {
+    for (const auto* x : {&a, &b}) {
+      curve(x->data(), n, y.data());
+      for (float& value : y) value = value == value ? value : -1;
+      append(all, y);
+    }
+  }
+  softplus_f32(a.data(), n, 1.5f, 20, y.data());
+  append(all, y);
+  elu_f32(b.data(), n, 1.5f, 1.1f, 0.7f, y.data());
+  append(all, y);
+  std::vector<float> sizes(a.size());
+  abs_f32(a.data(), n, sizes.data());
+  pow_f32(sizes.data(), b.data(), n, y.data());
+  append(all, y);
+  return all;
+}
+
 void expect_pinned_bits(const char* target) {
   for (int threads : {1, 2}) {
     set_num_threads(threads);
     Random random(11);
     const uint64_t conv = hash_bits(convolutions(random)), gemm = hash_bits(products(random)),
-                   array = hash_bits(arrays(random)), winograd = hash_bits(winograd_convolutions(random));
+                   array = hash_bits(arrays(random)), winograd = hash_bits(winograd_convolutions(random)),
+                   curve = hash_bits(curves(random));
     EXPECT_EQ(conv, 0x21b6dd58885c167cull) << std::hex << "conv 0x" << conv << " on " << target;
     EXPECT_EQ(gemm, 0x93c091773760884bull) << std::hex << "gemm 0x" << gemm << " on " << target;
     EXPECT_EQ(array, 0xdbcc13c8b26e2f95ull) << std::hex << "array 0x" << array << " on " << target;
+    EXPECT_EQ(curve, 0x3f2097c4daee83ffull) << std::hex << "curves 0x" << curve << " on " << target;
     EXPECT_EQ(winograd, 0x5a628f2d0d16fed3ull) << std::hex << "winograd 0x" << winograd << " on " << target;
   }
   set_num_threads(1);
