@@ -1,6 +1,7 @@
 // Operators over elements on the portable loops: of one tensor, and of two that are broadcast against each other.
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -99,6 +100,11 @@ void selu(const Call<Tensor>&, const float* x, int64_t n, float* out) {
 void celu(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
   const double alpha = call.number(1);
   kernel::elu_f32(x, n, static_cast<float>(alpha), 1, static_cast<float>(1 / alpha), out);
+}
+
+// x > threshold ? x : value, and NaN stays.
+void threshold(const Call<Tensor>& call, const float* x, int64_t n, float* out) {
+  kernel::threshold_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
 }
 
 constexpr int64_t kStretch = 512;
@@ -419,11 +425,17 @@ template <class Logic> class LogicOp : public CompiledOp {
   }
 
  private:
-  static void combine(const bool* x, int64_t x_step, const bool* y, int64_t y_step, int64_t n, bool* __restrict out) {
-    if (x_step == 1 && y_step == 1)
-      for (int64_t i = 0; i < n; ++i) out[i] = Logic{}(x[i], y[i]) != 0;
-    else
-      for (int64_t i = 0; i < n; ++i) out[i] = Logic{}(x[i * x_step], y[i * y_step]) != 0;
+  static void combine(const bool* x, int64_t x_step, const bool* y, int64_t y_step, int64_t n, bool* out) {
+    // Eight at a time: a bool is a byte of 0 or 1, and so is what the bits of two give.
+    int64_t i = 0;
+    const int64_t together = x_step == 1 && y_step <= 1 ? n - n % 8 : 0;
+    for (uint64_t a = 0, b = *y ? 0x0101010101010101u : 0; i < together; i += 8) {
+      std::memcpy(&a, x + i, 8);
+      if (y_step == 1) std::memcpy(&b, y + i, 8);
+      a = Logic{}(a, b);
+      std::memcpy(out + i, &a, 8);
+    }
+    for (; i < n; ++i) out[i] = Logic{}(x[i * x_step], y[i * y_step]) != 0;
   }
 };
 template <class Logic> std::unique_ptr<CompiledOp> make_logic(const Node&, bool) {
@@ -463,6 +475,15 @@ constexpr SimdOp kElementwise[] = {
     {"aten.erf.default", make_unary<plain<kernel::erf_f32>>, elementwise_obstacle},
     {"aten.sin.default", make_unary<plain<kernel::sin_f32>>, elementwise_obstacle},
     {"aten.cos.default", make_unary<plain<kernel::cos_f32>>, elementwise_obstacle},
+    {"aten.tan.default", make_unary<plain<kernel::tan_f32>>, elementwise_obstacle},
+    {"aten.asin.default", make_unary<plain<kernel::asin_f32>>, elementwise_obstacle},
+    {"aten.acos.default", make_unary<plain<kernel::acos_f32>>, elementwise_obstacle},
+    {"aten.atan.default", make_unary<plain<kernel::atan_f32>>, elementwise_obstacle},
+    {"aten.sinh.default", make_unary<plain<kernel::sinh_f32>>, elementwise_obstacle},
+    {"aten.cosh.default", make_unary<plain<kernel::cosh_f32>>, elementwise_obstacle},
+    {"aten.asinh.default", make_unary<plain<kernel::asinh_f32>>, elementwise_obstacle},
+    {"aten.acosh.default", make_unary<plain<kernel::acosh_f32>>, elementwise_obstacle},
+    {"aten.atanh.default", make_unary<plain<kernel::atanh_f32>>, elementwise_obstacle},
     {"aten.sqrt.default", make_unary<plain<kernel::sqrt_f32>>, elementwise_obstacle},
     {"aten.rsqrt.default", make_unary<rsqrt>, elementwise_obstacle},
     {"aten.reciprocal.default", make_unary<plain<kernel::reciprocal_f32>>, elementwise_obstacle},
@@ -480,6 +501,7 @@ constexpr SimdOp kElementwise[] = {
     {"aten.clamp_min.default", make_unary<clamp_min>, elementwise_obstacle},
     {"aten.clamp_max.default", make_unary<clamp_max>, elementwise_obstacle},
     {"aten.pow.Tensor_Scalar", make_unary<power>, elementwise_obstacle},
+    {"aten.threshold.default", make_unary<threshold>, elementwise_obstacle},
     {"aten.add.Tensor", make_binary<add_scaled, Form::kAdd>, nullptr},
     {"aten.add.Scalar", make_binary<add_scaled, Form::kAdd>, nullptr},
     {"aten.sub.Tensor", make_binary<add_scaled, Form::kSubtract>, nullptr},
@@ -497,10 +519,10 @@ constexpr SimdOp kElementwise[] = {
 };
 
 constexpr SimdOp kComparisons[] = {
-    {"aten.logical_and.default", make_logic<std::bit_and<int>>, logic_obstacle},
-    {"aten.logical_or.default", make_logic<std::bit_or<int>>, logic_obstacle},
-    {"aten.logical_xor.default", make_logic<std::bit_xor<int>>, logic_obstacle},
-    {"aten.logical_not.default", make_logic<std::bit_xor<int>>, logic_obstacle},
+    {"aten.logical_and.default", make_logic<std::bit_and<>>, logic_obstacle},
+    {"aten.logical_or.default", make_logic<std::bit_or<>>, logic_obstacle},
+    {"aten.logical_xor.default", make_logic<std::bit_xor<>>, logic_obstacle},
+    {"aten.logical_not.default", make_logic<std::bit_xor<>>, logic_obstacle},
     {"aten.eq.Scalar", make_compare<std::equal_to<float>>, elementwise_obstacle},
     {"aten.eq.Tensor", make_compare<std::equal_to<float>>, elementwise_obstacle},
     {"aten.ne.Scalar", make_compare<std::not_equal_to<float>>, elementwise_obstacle},

@@ -1,7 +1,7 @@
 // Float formulas with transcendental functions and row reductions. The bits are the same natively and in WASM: both
 // builds run the same operations in vectors of any width, without fused multiply-add and without the C library.
 //
-// exp to pow are within 2 ulp of the exact result, and a result below the smallest normal number may be 0. The formulas
+// exp to atanh are within 2 ulp of the exact result, and one below the smallest normal number may be 0. The formulas
 // made of them round after every operation: within 4 ulp, but gelu for negative x, where 1 + erf and 1 + tanh cancel as
 // they do in PyTorch. Arrays are contiguous; `out` may be the same array as x. NaN in, NaN out.
 //
@@ -22,6 +22,15 @@ void erf_f32(const float* x, int64_t n, float* out);
 void sin_f32(const float* x, int64_t n, float* out);
 void cos_f32(const float* x, int64_t n, float* out);
 void pow_f32(const float* x, const float* y, int64_t n, float* out);
+void tan_f32(const float* x, int64_t n, float* out);
+void asin_f32(const float* x, int64_t n, float* out);
+void acos_f32(const float* x, int64_t n, float* out);
+void atan_f32(const float* x, int64_t n, float* out);
+void sinh_f32(const float* x, int64_t n, float* out);
+void cosh_f32(const float* x, int64_t n, float* out);
+void asinh_f32(const float* x, int64_t n, float* out);
+void acosh_f32(const float* x, int64_t n, float* out);
+void atanh_f32(const float* x, int64_t n, float* out);
 
 void sigmoid_f32(const float* x, int64_t n, float* out);    // 1 / (1 + exp(-x))
 void silu_f32(const float* x, int64_t n, float* out);       // x / (1 + exp(-x))

@@ -15,10 +15,12 @@ void div_f32(const float* a, const float* b, int64_t n, float* out);        // a
 void add_scalar_f32(const float* x, float s, int64_t n, float* out);        // x + s
 void mul_scalar_f32(const float* x, float s, int64_t n, float* out);        // x * s
 void add_scaled_f32(const float* a, const float* b, float alpha, int64_t n,
-                    float* out);                                            // a + alpha * b, the product rounded
-void hardsigmoid_f32(const float* x, int64_t n, float* out);                // min(max(x + 3, 0), 6) / 6
-void hardswish_f32(const float* x, int64_t n, float* out);                  // x * min(max(x + 3, 0), 6) / 6
-void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);    // x > 0 ? x : x * slope
+                    float* out);                                          // a + alpha * b, the product rounded
+void hardsigmoid_f32(const float* x, int64_t n, float* out);              // min(max(x + 3, 0), 6) / 6
+void hardswish_f32(const float* x, int64_t n, float* out);                // x * min(max(x + 3, 0), 6) / 6
+void leaky_relu_f32(const float* x, int64_t n, float slope, float* out);  // x > 0 ? x : x * slope
+void threshold_f32(const float* x, int64_t n, float threshold, float value,
+                   float* out);                                             // x <= threshold ? value : x
 void maximum_f32(const float* a, const float* b, int64_t n, float* out);    // the larger, NaN if one is
 void minimum_f32(const float* a, const float* b, int64_t n, float* out);    // the smaller, NaN if one is
 void prelu_f32(const float* x, const float* slope, int64_t n, float* out);  // x > 0 ? x : x * slope

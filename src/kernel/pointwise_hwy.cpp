@@ -82,6 +82,10 @@ void leaky_relu(const float* x, int64_t n, float slope, float* out) {
   const V factor = hn::Set(D(), slope);
   map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(v, hn::Zero(D())), v, hn::Mul(v, factor)); });
 }
+void threshold(const float* x, int64_t n, float bound, float value, float* out) {
+  const V most = hn::Set(D(), bound), other = hn::Set(D(), value);
+  map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Le(v, most), other, v); });
+}
 void larger(const float* a, const float* b, int64_t n, float* out) {
   map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Ne(u, u), hn::Gt(u, v)), u, v); });
 }
@@ -141,6 +145,7 @@ HWY_EXPORT(add_scaled);
 HWY_EXPORT(hardsigmoid);
 HWY_EXPORT(hardswish);
 HWY_EXPORT(leaky_relu);
+HWY_EXPORT(threshold);
 HWY_EXPORT(larger);
 HWY_EXPORT(smaller);
 HWY_EXPORT(prelu);
@@ -197,6 +202,10 @@ void hardswish_f32(const float* x, int64_t n, float* out) {
 }
 void leaky_relu_f32(const float* x, int64_t n, float slope, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(leaky_relu)(x + i, count, slope, out + i); });
+}
+void threshold_f32(const float* x, int64_t n, float bound, float value, float* out) {
+  for_ranges(n,
+             [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(threshold)(x + i, count, bound, value, out + i); });
 }
 void near_silu_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(near_silu)(x + i, count, out + i); });

@@ -1,4 +1,4 @@
-// Sine and cosine of arrays, in double and in vectors of any width: the bits of sine() of kernel/math_xsimd.h.
+// Sine, cosine and tangent of arrays, in double and in vectors of any width: the bits of sine() of kernel/math_xsimd.h.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -29,6 +29,8 @@ template <size_t n> HWY_INLINE V series(V s, double first, const double (&c)[n],
   return hn::Add(hn::Set(d, first), y);
 }
 
+constexpr int64_t kTangent = -1;  // in place of a quadrant
+
 // Adding `shift` rounds to an integer, whose last bits are then those of the sum.
 HWY_INLINE V sine_of(V x, int64_t quadrant) {
   const D d;
@@ -39,8 +41,10 @@ HWY_INLINE V sine_of(V x, int64_t quadrant) {
   const V r = hn::Sub(hn::Sub(x, hn::Mul(turns, hn::Set(d, kQuarterTurn))), hn::Mul(turns, hn::Set(d, kQuarterRest)));
   const V s = hn::Mul(r, r);
   const V odd = hn::Mul(r, series(s, 1, kSineSeries, kSineDivisor)), even = series(s, 1, kCosineSeries, kCosineDivisor);
-  const auto turn = hn::Add(hn::BitCast(di, shifted), hn::Set(di, quadrant));
+  const auto turn = hn::Add(hn::BitCast(di, shifted), hn::Set(di, std::max<int64_t>(quadrant, 0)));
   const auto is_cosine = hn::RebindMask(d, hn::TestBit(turn, hn::Set(di, 1)));
+  if (quadrant == kTangent)
+    return hn::Div(hn::IfThenElse(is_cosine, hn::Neg(even), odd), hn::IfThenElse(is_cosine, odd, even));
   const auto sign = hn::ShiftLeft<62>(hn::And(turn, hn::Set(di, 2)));
   return hn::Xor(hn::IfThenElse(is_cosine, even, odd), hn::BitCast(d, sign));
 }
@@ -53,7 +57,8 @@ void sine_run(const float* x, int64_t n, int64_t quadrant, float* out) {
     const int64_t count = std::min(lanes, n - i);
     const VF v = count == lanes ? hn::LoadU(df, x + i) : hn::LoadN(df, x + i, static_cast<size_t>(count));
     if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Le(hn::Abs(v), hn::Set(df, kMostSineArgument))))) {
-      for (int64_t j = i; j < i + count; ++j) out[j] = sine(x[j], quadrant);
+      for (int64_t j = i; j < i + count; ++j)
+        out[j] = quadrant == kTangent ? sine(x[j], 0) / sine(x[j], 1) : sine(x[j], quadrant);
       continue;
     }
     const VF y = hn::DemoteTo(df, sine_of(hn::PromoteTo(d, v), quadrant));
@@ -81,6 +86,7 @@ void sines(const float* x, int64_t n, int64_t quadrant, float* out) {
 
 void sin_f32(const float* x, int64_t n, float* out) { sines(x, n, 0, out); }
 void cos_f32(const float* x, int64_t n, float* out) { sines(x, n, 1, out); }
+void tan_f32(const float* x, int64_t n, float* out) { sines(x, n, -1, out); }
 
 }  // namespace qdq::kernel
 #endif

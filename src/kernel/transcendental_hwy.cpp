@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"
+#include "kernel/wide_hwy.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qdq::kernel {
@@ -26,13 +27,6 @@ HWY_INLINE V set(float value) { return hn::Set(D(), value); }
 HWY_INLINE V infinity() { return set(std::numeric_limits<float>::infinity()); }
 HWY_INLINE VI bits_of(V x) { return hn::BitCast(DI(), x); }
 HWY_INLINE V of_bits(VI x) { return hn::BitCast(D(), x); }
-
-// c[0] + x (c[1] + x (...)).
-template <class DT, class T, size_t n> HWY_INLINE hn::Vec<DT> polynomial(DT d, hn::Vec<DT> x, const T (&c)[n]) {
-  auto y = hn::Set(d, c[n - 1]);
-  for (size_t i = n - 1; i-- > 0;) y = hn::Add(hn::Mul(x, y), hn::Set(d, c[i]));
-  return y;
-}
 
 // The rest of an array goes through a vector as well, so that an element's place does not change its value.
 template <class F> HWY_INLINE void map(const float* x, int64_t n, float* out, F&& f) {
@@ -121,8 +115,7 @@ HWY_INLINE V log1p_any(V x) {
   VI k;
   const V f = fraction_of(bits_of(sum), k);
   const auto is_large = hn::RebindMask(D(), hn::Ge(k, hn::Set(DI(), 2)));
-  const V lost =
-      hn::IfThenElse(is_large, hn::Sub(set(1), hn::Sub(sum, x)), hn::Sub(x, hn::Sub(sum, set(1))));
+  const V lost = hn::IfThenElse(is_large, hn::Sub(set(1), hn::Sub(sum, x)), hn::Sub(x, hn::Sub(sum, set(1))));
   return log_or_special(sum, x, log_of_fraction(f, hn::ConvertTo(D(), k), hn::Div(lost, sum)));
 }
 
@@ -194,54 +187,6 @@ void elu_run(const float* x, int64_t n, float negative, float positive, float in
 }
 
 // Powers go through double, since the rounding of y log(x) is multiplied by the result.
-using W = hn::ScalableTag<double>;
-using VW = hn::Vec<W>;
-using WI = hn::RebindToUnsigned<W>;
-using WF = hn::Rebind<float, W>;
-constexpr double kWideLogHigh = 0x1.62e42fee00000p-1, kWideLogLow = 0x1.a39ef35793c76p-33;
-// 1.5 * 2^52: a sum with it is rounded to an integer that its bits show.
-constexpr double kWideRounder = 6755399441055744.0;
-
-HWY_INLINE VW wide(double value) { return hn::Set(W(), value); }
-
-// log(x) of a positive number that was a float, so that it is normal; -infinity for 0, infinity and NaN for themselves.
-HWY_INLINE VW wide_log(VW x) {
-  constexpr double kOdd[] = {0x1.999999997fa04p-2, 0x1.c71c51d8e78afp-3, 0x1.39a09d078c69fp-3},
-                   kEven[] = {0x1.5555555555593p-1, 0x1.2492494229359p-2, 0x1.7466496cb03dep-3, 0x1.2f112df3e5244p-3};
-  constexpr uint64_t kRootHalf = uint64_t{0x3fe6a09e} << 32;
-  const WI di;
-  const auto shifted = hn::Add(hn::BitCast(di, x), hn::Set(di, (uint64_t{0x3ff00000} << 32) - kRootHalf));
-  const auto whole = hn::Sub(hn::ShiftRight<52>(shifted), hn::Set(di, 1023));
-  const VW k = hn::Sub(hn::BitCast(W(), hn::Add(whole, hn::BitCast(di, wide(kWideRounder)))), wide(kWideRounder));
-  const auto bits = hn::Add(hn::And(shifted, hn::Set(di, (uint64_t{1} << 52) - 1)), hn::Set(di, kRootHalf));
-  const VW f = hn::Sub(hn::BitCast(W(), bits), wide(1));
-  const VW half_square = hn::Mul(hn::Mul(wide(0.5), f), f), s = hn::Div(f, hn::Add(wide(2), f));
-  const VW z = hn::Mul(s, s), w = hn::Mul(z, z);
-  const VW r = hn::Add(hn::Mul(z, polynomial(W(), w, kEven)), hn::Mul(w, polynomial(W(), w, kOdd)));
-  const VW inner = hn::Add(hn::Mul(s, hn::Add(half_square, r)), hn::Mul(k, wide(kWideLogLow)));
-  VW value = hn::Add(hn::Mul(k, wide(kWideLogHigh)), hn::Add(hn::Sub(inner, half_square), f));
-  const VW infinity = wide(std::numeric_limits<double>::infinity());
-  value = hn::IfThenElse(hn::Eq(x, wide(0)), hn::Neg(infinity), value);
-  return hn::IfThenElse(hn::Lt(x, infinity), value, x);
-}
-
-HWY_INLINE VW wide_exp(VW x) {
-  constexpr double kPolynomial[] = {0x1.555555555553ep-3, -0x1.6c16c16bebd93p-9, 0x1.1566aaf25de2cp-14,
-                                    -0x1.bbd41c5d26bf1p-20, 0x1.6376972bea4d0p-25};
-  const WI di;
-  const VW turns = hn::Add(hn::Mul(wide(1.4426950408889634074), x), wide(kWideRounder));
-  const VW k = hn::Sub(turns, wide(kWideRounder));
-  const VW high = hn::Sub(x, hn::Mul(k, wide(kWideLogHigh))), low = hn::Mul(k, wide(kWideLogLow));
-  const VW r = hn::Sub(high, low), square = hn::Mul(r, r);
-  const VW c = hn::Sub(r, hn::Mul(square, polynomial(W(), square, kPolynomial)));
-  const VW near_one = hn::Sub(wide(1), hn::Sub(hn::Sub(low, hn::Div(hn::Mul(r, c), hn::Sub(wide(2), c))), high));
-  // The low bits of the sum with kWideRounder are k.
-  const auto power = hn::ShiftLeft<52>(hn::Add(hn::BitCast(di, turns), hn::Set(di, 1023)));
-  VW value = hn::Mul(near_one, hn::BitCast(W(), power));
-  value = hn::IfThenZeroElse(hn::Le(x, wide(-708.3964185322641)), value);
-  return hn::IfThenElse(hn::Ge(x, wide(709.78271289338400)), wide(std::numeric_limits<double>::infinity()), value);
-}
-
 // 1 for y = 0 and for x = 1 whatever the other is; NaN for a negative x unless y is an integer or infinite.
 HWY_INLINE VW power_of(VW x, VW y) {
   const VW zero = wide(0), one = wide(1), infinity = wide(std::numeric_limits<double>::infinity());
@@ -321,9 +266,8 @@ void mish_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(mish_run)(x + i, count, out + i); });
 }
 void softplus_f32(const float* x, int64_t n, float beta, float threshold, float* out) {
-  for_ranges(n, [&](int64_t i, int64_t count) {
-    HWY_DYNAMIC_DISPATCH(softplus_run)(x + i, count, beta, threshold, out + i);
-  });
+  for_ranges(
+      n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(softplus_run)(x + i, count, beta, threshold, out + i); });
 }
 void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_scale, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) {

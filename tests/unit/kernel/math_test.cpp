@@ -69,6 +69,15 @@ const std::vector<Formula>& formulas() {
          pow_f32(x, std::vector<float>(static_cast<size_t>(n), 2.7f).data(), n, out);
        },
        [](double x) { return std::pow(x, static_cast<double>(2.7f)); }, 0, 1e6f, 1, 0xe3e910a0cd757324},
+      {"tan", tan_f32, [](double x) { return std::tan(x); }, -100, 100, 1, 0x4b15414cd8b28b10},
+      {"asin", asin_f32, [](double x) { return std::asin(x); }, -1, 1, 1, 0xaabe0308f1d59b05},
+      {"acos", acos_f32, [](double x) { return std::acos(x); }, -1, 1, 1, 0xe3b2441311893182},
+      {"atan", atan_f32, [](double x) { return std::atan(x); }, -50, 50, 1, 0x98200fcaf7a2d6e5},
+      {"sinh", sinh_f32, [](double x) { return std::sinh(x); }, -90, 90, 1, 0x75640fa2ce11d820},
+      {"cosh", cosh_f32, [](double x) { return std::cosh(x); }, -90, 90, 1, 0x4f81c11a1472aee1},
+      {"asinh", asinh_f32, [](double x) { return std::asinh(x); }, -1000, 1000, 1, 0x9c0bc50085ea865c},
+      {"acosh", acosh_f32, [](double x) { return std::acosh(x); }, 1, 1000, 1, 0x1304868d1202aee1},
+      {"atanh", atanh_f32, [](double x) { return std::atanh(x); }, -1, 1, 1, 0xa0b41ba388a6b684},
   };
   return all;
 }
@@ -166,14 +175,34 @@ TEST(Math, SpecialValues) {
   EXPECT_EQ(one(silu_f32, INFINITY), INFINITY);
   EXPECT_EQ(one(gelu_f32, INFINITY), INFINITY);
   EXPECT_EQ(one(mish_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(atan_f32, -INFINITY), static_cast<float>(-std::numbers::pi / 2));
+  EXPECT_EQ(one(asin_f32, 1), static_cast<float>(std::numbers::pi / 2));
+  EXPECT_EQ(one(acos_f32, -1), static_cast<float>(std::numbers::pi));
+  EXPECT_EQ(one(acos_f32, 1), 0.0f);
+  EXPECT_EQ(one(sinh_f32, -INFINITY), -INFINITY);
+  EXPECT_EQ(one(cosh_f32, -INFINITY), INFINITY);
+  EXPECT_EQ(one(asinh_f32, -INFINITY), -INFINITY);
+  EXPECT_EQ(one(acosh_f32, INFINITY), INFINITY);
+  EXPECT_EQ(one(acosh_f32, 1), 0.0f);
+  EXPECT_EQ(one(atanh_f32, -1), -INFINITY);
+  for (const Loop& curve : {Loop(asin_f32), Loop(acos_f32), Loop(atanh_f32)}) {
+    EXPECT_TRUE(std::isnan(one(curve, 1.5f)));
+    EXPECT_TRUE(std::isnan(one(curve, -INFINITY)));
+  }
+  EXPECT_TRUE(std::isnan(one(acosh_f32, 0.5f)));
+  EXPECT_TRUE(std::isnan(one(acosh_f32, -3)));
+  for (const Loop& curve :
+       {Loop(tan_f32), Loop(asin_f32), Loop(atan_f32), Loop(sinh_f32), Loop(asinh_f32), Loop(atanh_f32)})
+    EXPECT_TRUE(std::signbit(one(curve, -0.0f)) && one(curve, -0.0f) == 0);
+  EXPECT_TRUE(std::isnan(one(tan_f32, INFINITY)));
   EXPECT_TRUE(std::isnan(one(sin_f32, INFINITY)));
   EXPECT_NEAR(one(cos_f32, 1e20f), 0.0, 1.0);
 }
 
 TEST(Math, PowFollowsTheSignsAndZeros) {
   const std::vector<float> x = {-2, -2, -2, 0, 0, 0, INFINITY, 4, 9, 1, -0.5f, 7, NAN, 1, -1, -2, -1, -3},
-                           y = {3, 2, 0.5f, 0, 2, -1, 2, 0.5f, -0.5f, INFINITY, -3, 0, 0, NAN, INFINITY, 1e18f, 3e30f,
-                                -INFINITY};
+                           y = {3,        2,  0.5f, 0, 2,   -1,       2,     0.5f,  -0.5f,
+                                INFINITY, -3, 0,    0, NAN, INFINITY, 1e18f, 3e30f, -INFINITY};
   std::vector<float> out(x.size());
   pow_f32(x.data(), y.data(), static_cast<int64_t>(x.size()), out.data());
   for (size_t i = 0; i < x.size(); ++i) {
