@@ -98,7 +98,20 @@ int64_t counted(int64_t o, int64_t stride, int64_t pad, int64_t kernel, int64_t 
 }  // namespace
 
 void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
-  slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, HWY_DYNAMIC_DISPATCH(max_taps),
+  // Windows that overlap much: along the rows first, and of these along the columns. The largest is the same, and of
+  // equal ones the first.
+  const bool in_turn = pool.stride_h == 1 && pool.stride_w == 1 && pool.kernel_h * pool.kernel_w >= 16;
+  const auto reduce = [&](const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* to) {
+    const auto run = HWY_DYNAMIC_POINTER(max_taps);
+    if (!in_turn) return run(planes, offsets, taps, n, to);
+    std::vector<int64_t> down;
+    for (int64_t t = 0; t < taps; t += pool.kernel_w) down.push_back(offsets[t] - offsets[0]);
+    const int64_t all = n + down.back();
+    const Scratch rows = make_scratch(round_up(all, kPanel) + kPlaneSlack);
+    run(planes, offsets, pool.kernel_w, all, rows.get());
+    run(rows.get(), down.data(), pool.kernel_h, n, to);
+  };
+  slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, reduce,
         [&](const float* values, int64_t stride, float* to) {
           store_rows(values, stride, pool.out_h, pool.out_w, nullptr, to, pool.out_w);
         });
