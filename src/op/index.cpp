@@ -159,22 +159,21 @@ MetaValue infer_gather(const Call<TensorMeta>& call) {
   return tensor_meta(x.dtype, index.sizes);
 }
 
-void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body) {
+std::vector<int64_t> indexed_places(const Call<Tensor>& call, const Tensor& x) {
   const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
-  if (x.dim() == 0) {
-    for (int64_t i = 0; i < index.numel(); ++i) body(0, i);
-    return;
-  }
+  const int64_t* given = index.data<int64_t>();
+  std::vector<int64_t> places(static_cast<size_t>(index.numel()), 0);
+  if (x.dim() == 0) return places;
   const size_t axis = static_cast<size_t>(wrap_axis(call.integer(1), x.dim()));
-  for (int64_t i = 0; i < index.numel(); ++i) {
-    int64_t offset = 0, rest = i;
-    for (size_t a = index.sizes().size(); a-- > 0; rest /= index.sizes()[a]) {
-      const int64_t at =
-          a == axis ? checked_index(call.op(), index.data<int64_t>()[i], x.sizes()[a]) : rest % index.sizes()[a];
-      offset += at * x.strides()[a];
-    }
-    body(offset, i);
-  }
+  const int64_t size = x.sizes()[axis], stride = x.strides()[axis];
+  Shape others = x.strides();
+  others[axis] = 0;
+  int64_t* to = places.data();
+  const std::array strides{index.strides().data(), static_cast<const int64_t*>(others.data())};
+  for (RowWalk row(index.sizes(), strides); row.next();)
+    for (int64_t i = 0; i < row.extent(); ++i, ++given)
+      *to++ = row.offset(1) + i * row.step(1) + checked_index(call.op(), *given, size) * stride;
+  return places;
 }
 
 PickedElements pick_elements(const Call<Tensor>& call) {
@@ -230,7 +229,9 @@ Value eval_index(const Call<Tensor>& call) {
 Value eval_gather(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const Tensor out = empty_result(call);
-  for_each_indexed(call, x, [&](int64_t offset, int64_t i) { copy_element(out, i, x, offset); });
+  const std::vector<int64_t> places = indexed_places(call, x);
+  copy_elements(places.size(), size_of(x.dtype()),
+                [&](size_t i, auto copy) { copy(out.raw(), static_cast<int64_t>(i), x.raw(), places[i]); });
   return out;
 }
 // take sees the tensor as one row.

@@ -36,7 +36,7 @@ template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
 
 // gather: out[i][j] = x[index[i][j]][j] along axis 0, and so on. The result has the shape of the indices.
 MetaValue infer_gather(const Call<TensorMeta>& call);
-// Calls body(offset in x, index position) for each element of the index tensor; x is self or has its shape.
-void for_each_indexed(const Call<Tensor>& call, const Tensor& x, const std::function<void(int64_t, int64_t)>& body);
+// The place in x for each element of the index tensor, counted from the first element; x is self or has its shape.
+std::vector<int64_t> indexed_places(const Call<Tensor>& call, const Tensor& x);
 
 }  // namespace qdq

@@ -19,6 +19,10 @@ Value eval_index_put_(const Call<Tensor>& call) {
                   [&](size_t i, auto copy) { copy(x.raw(), offsets[i], values.raw(), static_cast<int64_t>(i)); });
     return x;
   }
+  if (x.dtype() == DType::kF32) {
+    for (size_t i = 0; i < offsets.size(); ++i) x.data<float>()[offsets[i]] += values.data<float>()[i];
+    return x;
+  }
   const auto sum = [](auto a, auto b) { return add_wrapping(a, b); };
   for (size_t i = 0; i < offsets.size(); ++i) {
     const Tensor place = x.as_strided({}, {}, x.storage_offset() + offsets[i]),
@@ -56,7 +60,9 @@ Tensor scattered_values(const Call<Tensor>& call, DType dtype) {
 Value eval_scatter(const Call<Tensor>& call) {
   infer_call(call);
   const Tensor out = call.tensor(0).clone(), values = scattered_values(call, out.dtype());
-  for_each_indexed(call, out, [&](int64_t offset, int64_t i) { copy_element(out, offset, values, i); });
+  const std::vector<int64_t> places = indexed_places(call, out);
+  copy_elements(places.size(), size_of(out.dtype()),
+                [&](size_t i, auto copy) { copy(out.raw(), places[i], values.raw(), static_cast<int64_t>(i)); });
   return out;
 }
 
@@ -87,11 +93,15 @@ Tensor combine_at(const Call<Tensor>& call, const Tensor& values, Combine combin
     const Tensor out = self.to(DTypeOf<C>::value).clone();
     C* sums = out.data<C>();
     const C* from = values.data<C>();
-    std::vector<int64_t> counts(static_cast<size_t>(out.numel()), 0);
-    for_each_indexed(call, out, [&](int64_t offset, int64_t i) {
-      const bool first = counts[static_cast<size_t>(offset)]++ == 0 && !include_self;
-      sums[offset] = first ? from[i] : combined(combine, sums[offset], from[i]);
-    });
+    const std::vector<int64_t> places = indexed_places(call, out);
+    // How often each place was written, where that matters.
+    const bool counts_matter = combine == Combine::kMean || !include_self;
+    std::vector<int64_t> counts(counts_matter ? static_cast<size_t>(out.numel()) : 0, 0);
+    for (size_t i = 0; i < places.size(); ++i) {
+      const int64_t at = places[i];
+      const bool first = counts_matter && counts[static_cast<size_t>(at)]++ == 0 && !include_self;
+      sums[at] = first ? from[i] : combined(combine, sums[at], from[i]);
+    }
     for (size_t at = 0; combine == Combine::kMean && at < counts.size(); ++at) {
       const int64_t count = counts[at] + (include_self ? 1 : 0);
       if (counts[at] == 0 || count == 1) continue;

@@ -23,31 +23,38 @@ SymShape region_sizes(const Call<TensorMeta>& call) {
   return {rois[0], x[1], SymInt(call.integer(3)), SymInt(call.integer(4))};
 }
 
-struct Image {
-  const double* plane;
-  int64_t H, W;
-};
-
-// The four elements around a position, each times its weight; nothing lies further than one outside.
+// The four elements of a plane around a position, and the share of each; nothing lies further than one outside.
 struct Corners {
-  double weighted[4] = {0, 0, 0, 0};
-  double sum() const { return weighted[0] + weighted[1] + weighted[2] + weighted[3]; }
-  double largest() const { return std::max({weighted[0], weighted[1], weighted[2], weighted[3]}); }
+  bool inside = false;
+  int64_t places[4] = {0, 0, 0, 0};
+  double shares[4] = {0, 0, 0, 0};
+
+  double sum(const double* plane) const {
+    if (!inside) return 0;
+    return shares[0] * plane[places[0]] + shares[1] * plane[places[1]] + shares[2] * plane[places[2]] +
+           shares[3] * plane[places[3]];
+  }
+  double largest(const double* plane) const {
+    if (!inside) return 0;
+    return std::max({shares[0] * plane[places[0]], shares[1] * plane[places[1]], shares[2] * plane[places[2]],
+                     shares[3] * plane[places[3]]});
+  }
 };
-Corners corners_at(const Image& image, double y, double x) {
+Corners corners_at(int64_t H, int64_t W, double y, double x) {
   Corners out;
-  if (!(y >= -1 && y <= static_cast<double>(image.H) && x >= -1 && x <= static_cast<double>(image.W))) return out;
+  if (!(y >= -1 && y <= static_cast<double>(H) && x >= -1 && x <= static_cast<double>(W))) return out;
+  out.inside = true;
   y = std::max(y, 0.0);
   x = std::max(x, 0.0);
   int64_t top = static_cast<int64_t>(y), left = static_cast<int64_t>(x);
-  if (top >= image.H - 1) y = static_cast<double>(top = image.H - 1);
-  if (left >= image.W - 1) x = static_cast<double>(left = image.W - 1);
-  const int64_t bottom = std::min(top + 1, image.H - 1), right = std::min(left + 1, image.W - 1);
+  if (top >= H - 1) y = static_cast<double>(top = H - 1);
+  if (left >= W - 1) x = static_cast<double>(left = W - 1);
+  const int64_t bottom = std::min(top + 1, H - 1), right = std::min(left + 1, W - 1);
   const double down = y - static_cast<double>(top), across = x - static_cast<double>(left);
-  out.weighted[0] = (1 - down) * (1 - across) * image.plane[top * image.W + left];
-  out.weighted[1] = (1 - down) * across * image.plane[top * image.W + right];
-  out.weighted[2] = down * (1 - across) * image.plane[bottom * image.W + left];
-  out.weighted[3] = down * across * image.plane[bottom * image.W + right];
+  const int64_t places[] = {top * W + left, top * W + right, bottom * W + left, bottom * W + right};
+  const double shares[] = {(1 - down) * (1 - across), (1 - down) * across, down * (1 - across), down * across};
+  std::copy_n(places, 4, out.places);
+  std::copy_n(shares, 4, out.shares);
   return out;
 }
 
@@ -61,51 +68,73 @@ int64_t image_of(const OpDef& op, double number, int64_t images) {
 MetaValue infer_roi_align(const Call<TensorMeta>& call) {
   return tensor_meta(call.tensor(0).dtype, region_sizes(call));
 }
+// The bins of a region, each with samples in rows and columns. Positions are computed in f32, as torchvision and ONNX
+// Runtime do: samples are counted by rounding them.
+struct RegionBins {
+  float top, left, height, width;  // of a bin
+  int64_t columns, down, across;
+
+  // Sample s of a row of bins, those of a bin one behind the other.
+  Corners sample(int64_t row, int64_t s, int64_t H, int64_t W) const {
+    const int64_t each = down * across, column = s / each, i = s % each / across, j = s % across;
+    const float y =
+        top + static_cast<float>(row) * height + (static_cast<float>(i) + 0.5f) * height / static_cast<float>(down);
+    const float x =
+        left + static_cast<float>(column) * width + (static_cast<float>(j) + 0.5f) * width / static_cast<float>(across);
+    return corners_at(H, W, static_cast<double>(y), static_cast<double>(x));
+  }
+};
+RegionBins bins_of(const Call<Tensor>& call, const float* roi, int64_t rows, int64_t columns) {
+  const auto scale = static_cast<float>(call.number(2));
+  const int64_t ratio = call.integer(5);
+  const bool aligned = call.boolean(6);
+  const float offset = aligned ? 0.5f : 0, left = roi[1] * scale - offset, top = roi[2] * scale - offset;
+  float width = roi[3] * scale - offset - left, height = roi[4] * scale - offset - top;
+  if (!aligned) {
+    width = std::max(width, 1.0f);
+    height = std::max(height, 1.0f);
+  }
+  const float bin_height = height / static_cast<float>(rows), bin_width = width / static_cast<float>(columns);
+  const auto samples = [&](float bin) {
+    constexpr float kMost = 1 << 12;
+    QDQ_CHECK(ratio <= 0 ? std::fabs(bin) <= kMost : ratio <= static_cast<int64_t>(kMost), kInvalidArgument,
+              call.op().target, " takes too many samples of a bin");
+    return std::max<int64_t>(0, ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin)));
+  };
+  return {top, left, bin_height, bin_width, columns, samples(bin_height), samples(bin_width)};
+}
+
 template <bool takes_largest> Value eval_roi_align(const Call<Tensor>& call) {
   const Tensor out = Tensor::empty(constant_shape(result_meta(call).sizes), DType::kF64);
   check_float(call.tensor(0).dtype(), call.op().target);
   const Tensor x = call.tensor(0).to(DType::kF64).contiguous(), rois = call.tensor(1).to(DType::kF32).contiguous();
-  // Regions and bins are computed in f32, as torchvision and ONNX Runtime do: samples are counted by rounding them.
-  const auto scale = static_cast<float>(call.number(2));
-  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = out.size(2), columns = out.size(3),
-                ratio = call.integer(5);
-  const bool aligned = call.boolean(6);
-  const float offset = aligned ? 0.5f : 0;
+  const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = out.size(2), columns = out.size(3);
+  // Where samples lie is the same for all channels; so many are found at a time.
+  constexpr int64_t kBlock = 4096;
+  std::vector<Corners> block;
   for (int64_t k = 0; k < rois.size(0); ++k) {
     const float* roi = rois.data<float>() + 5 * k;
     const int64_t n = image_of(call.op(), static_cast<double>(roi[0]), x.size(0));
-    const float left = roi[1] * scale - offset, top = roi[2] * scale - offset;
-    float width = roi[3] * scale - offset - left, height = roi[4] * scale - offset - top;
-    if (!aligned) {
-      width = std::max(width, 1.0f);
-      height = std::max(height, 1.0f);
-    }
-    const float bin_height = height / static_cast<float>(rows), bin_width = width / static_cast<float>(columns);
-    const auto samples = [&](float bin) {
-      constexpr float kMost = 1 << 12;
-      QDQ_CHECK(ratio <= 0 ? std::fabs(bin) <= kMost : ratio <= static_cast<int64_t>(kMost), kInvalidArgument,
-                call.op().target, " takes too many samples of a bin");
-      return ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin));
-    };
-    const int64_t down = samples(bin_height), across = samples(bin_width);
-    for (int64_t c = 0; c < C; ++c) {
-      const Image image{x.data<double>() + (n * C + c) * H * W, H, W};
-      for (int64_t row = 0; row < rows; ++row)
-        for (int64_t column = 0; column < columns; ++column) {
-          double sum = 0, largest = 0;
-          for (int64_t i = 0; i < down; ++i)
-            for (int64_t j = 0; j < across; ++j) {
-              const float y = top + static_cast<float>(row) * bin_height +
-                              (static_cast<float>(i) + 0.5f) * bin_height / static_cast<float>(down);
-              const float at = left + static_cast<float>(column) * bin_width +
-                               (static_cast<float>(j) + 0.5f) * bin_width / static_cast<float>(across);
-              const Corners corners = corners_at(image, static_cast<double>(y), static_cast<double>(at));
-              sum += corners.sum();
-              largest = i + j == 0 ? corners.largest() : std::max(largest, corners.largest());
-            }
-          out.data<double>()[((k * C + c) * rows + row) * columns + column] =
-              takes_largest ? largest : sum / static_cast<double>(std::max<int64_t>(down * across, 1));
+    const RegionBins bins = bins_of(call, roi, rows, columns);
+    const int64_t each = bins.down * bins.across, total = columns * each;
+    for (int64_t row = 0; row < rows; ++row) {
+      double* to = out.data<double>() + (k * C * rows + row) * columns;
+      for (int64_t begin = 0; begin < total; begin += kBlock) {
+        block.clear();
+        for (int64_t s = begin; s < std::min(total, begin + kBlock); ++s) block.push_back(bins.sample(row, s, H, W));
+        for (int64_t c = 0; c < C; ++c) {
+          const double* plane = x.data<double>() + (n * C + c) * H * W;
+          double* bin = to + c * rows * columns + begin / each;
+          int64_t s = begin % each;  // of the bin
+          for (const Corners& corners : block) {
+            if (!takes_largest) *bin += corners.sum(plane);
+            else *bin = s == 0 ? corners.largest(plane) : std::max(*bin, corners.largest(plane));
+            if (++s == each) s = 0, ++bin;
+          }
         }
+      }
+      for (int64_t i = 0; !takes_largest && i < C * columns; ++i)
+        to[i / columns * rows * columns + i % columns] /= static_cast<double>(std::max<int64_t>(each, 1));
     }
   }
   return out.to(call.tensor(0).dtype());

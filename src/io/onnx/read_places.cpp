@@ -148,12 +148,16 @@ void reverse_sequence(OnnxCall& call) {
   const size_t rank = call.rank(0);
   const int64_t time = call.axis(call.integer("time_axis", 0), rank),
                 batch = call.axis(call.integer("batch_axis", 1), rank);
-  if (time == batch) call.refuse("has the batch and the time on one axis");
-  Node* steps = along_axis(call, count_up(call, size_along(call, x, time)), time, rank);
-  Node* lengths = along_axis(call, cast_to(call, call.tensor(1), DType::kS64), batch, rank);
+  if (time > 1 || batch > 1 || time == batch)
+    call.refuse("has the time on axis ", time, " and the batch on axis ", batch, ", wanted 0 and 1 or 1 and 0");
+  const auto along = [&](Node* values, int64_t axis) { return along_axis(call, values, axis, 2); };
+  Node* steps = along(count_up(call, size_along(call, x, time)), time);
+  Node* lengths = along(cast_to(call, call.tensor(1), DType::kS64), batch);
   Node* turned = call.call("sub.Tensor", {call.call("sub.Tensor", {lengths, 1}), steps});
   Node* places = call.call("where.self", {call.call("lt.Tensor", {steps, lengths}), turned, steps});
-  call.set(call.call("gather.default", {x, time, call.call("expand_as.default", {places, x})}));
+  Node* rows = along(count_up(call, size_along(call, x, batch)), batch);
+  const std::vector<Node*> both = time == 0 ? std::vector<Node*>{places, rows} : std::vector<Node*>{rows, places};
+  call.set(call.call("index.Tensor", {x, as_list(both)}));
 }
 
 // 1 where the class is the number along the new axis. Classes may count from the end; others are nowhere.
