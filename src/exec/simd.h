@@ -53,6 +53,7 @@ struct SimdOp {
   std::unique_ptr<CompiledOp> (*make)(const Node& node, bool packs_once);
   std::string (*obstacle)(const Node& node);  // what the graph tells before a run; null: nothing
   int weight = -1;                            // the argument that is packed, once unless it may change
+  int other_weight = -1;                      // another one, packed as often
 };
 // The rows of the files beside simd_ops.cpp, which has the others.
 std::span<const SimdOp> attention_simd_ops();
@@ -60,16 +61,25 @@ std::span<const SimdOp> elementwise_simd_ops();
 std::span<const SimdOp> axis_simd_ops();
 std::span<const SimdOp> image_simd_ops();
 std::span<const SimdOp> recurrent_simd_ops();
-// Comparisons, whose result is bool.
+std::span<const SimdOp> ordering_simd_ops();
+std::span<const SimdOp> deformed_simd_ops();
+// Comparisons, whose result is bool, and places of elements, which are integers.
 std::span<const SimdOp> comparing_simd_ops();
-// Casts between float16 and float32.
+std::span<const SimdOp> placing_simd_ops();
+// Casts between float16 or bfloat16 and float32.
 std::span<const SimdOp> casting_simd_ops();
-// Elements picked and written by indices, of any dtype.
+// Elements that are moved and not changed, of any dtype: picked and written by indices, put side by side, padded,
+// repeated.
 std::span<const SimdOp> index_simd_ops();
-// The operator of a float16 node, of one that computes the same in float32. `weight` is the argument that is packed, or
-// -1.
+std::span<const SimdOp> picking_simd_ops();
+std::span<const SimdOp> joining_simd_ops();
+std::span<const SimdOp> padding_simd_ops();
+// The operator of a float16 or bfloat16 node, of one that computes the same in float32. `weight` is the argument that
+// is packed, or -1.
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight);
+// The floats of float16 or bfloat16.
+Tensor widened_halves(const Tensor& halves);
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
 
@@ -81,6 +91,7 @@ int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, i
 
 std::unique_ptr<CompiledOp> make_simd_max_pool3d(const Node& node, bool packs_once);
 std::unique_ptr<CompiledOp> make_simd_avg_pool3d(const Node& node, bool packs_once);
+std::unique_ptr<CompiledOp> make_simd_mean_of_volumes(const Node& node, bool packs_once);
 std::unique_ptr<CompiledOp> make_simd_einsum(const Node& node, bool packs_once);
 // A convolution that convolution_obstacle (exec/simd_obstacles.h) lets through.
 std::unique_ptr<CompiledOp> make_simd_convolution(const Node& node, bool packs_once);

@@ -128,7 +128,7 @@ class ReduceOp : public CompiledOp {
   Kind kind_;
 };
 
-// aten.cat of tensors of one rank.
+// aten.cat of tensors of one rank and dtype.
 class ConcatOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
@@ -136,25 +136,26 @@ class ConcatOp : public CompiledOp {
     std::erase_if(parts, [](const Tensor& part) { return part.sizes() == Shape{0}; });
     if (parts.empty()) return run_reference(call, "all tensors are empty");
     const int64_t axis = wrap_axis(call.integer(1), parts[0].dim());
+    const DType dtype = parts[0].dtype();
     Shape sizes = parts[0].sizes();
     const auto at = static_cast<size_t>(axis);
     sizes[at] = 0;
     for (Tensor& part : parts) {
-      if (!is_f32(part) || part.sizes().size() != sizes.size())
-        return run_reference(call, "an input is not float32 or of another rank");
+      if (part.dtype() != dtype || part.sizes().size() != sizes.size())
+        return run_reference(call, "its inputs are of several dtypes or ranks");
       for (size_t a = 0; a < sizes.size(); ++a)
         if (a != at && part.sizes()[a] != sizes[a]) return run_reference(call, "its inputs do not fit each other");
       sizes[at] += part.size(axis);
       part = part.contiguous();
     }
-    const Tensor out = uninitialized(sizes, DType::kF32);
-    const int64_t row = std::max<int64_t>(out.numel(), 1) / std::max<int64_t>(1, outer_of(sizes, at));
-    int64_t begin = 0;
+    const Tensor out = uninitialized(sizes, dtype);
+    const auto outer = static_cast<size_t>(outer_of(sizes, at));
+    const size_t row = outer == 0 ? 0 : out.nbytes() / outer;
+    size_t begin = 0;
     for (const Tensor& part : parts) {
-      const int64_t outer = outer_of(sizes, at), width = outer == 0 ? 0 : part.numel() / outer;
-      for (int64_t i = 0; width > 0 && i < outer; ++i)
-        std::memcpy(out.data<float>() + i * row + begin, part.data<float>() + i * width,
-                    static_cast<size_t>(width) * sizeof(float));
+      const size_t width = outer == 0 ? 0 : part.nbytes() / outer;
+      for (size_t i = 0; width > 0 && i < outer; ++i)
+        std::memcpy(out.raw() + i * row + begin, part.raw() + i * width, width);
       begin += width;
     }
     return out;
@@ -184,11 +185,12 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},
-    {"aten.cat.default", make_concat, nullptr},
 };
+constexpr SimdOp kJoining[] = {{"aten.cat.default", make_concat, nullptr}};
 
 }  // namespace
 
 std::span<const SimdOp> axis_simd_ops() { return kAlongAxes; }
+std::span<const SimdOp> joining_simd_ops() { return kJoining; }
 
 }  // namespace qdq

@@ -1,28 +1,44 @@
 // Operators on halves: in floats, with one rounding at the end, as the reference computes them.
 #include "exec/simd.h"
+#include "exec/simd_obstacles.h"
 #include "kernel/half.h"
 #include "op/elements.h"
 #include "op/facts.h"
 
 namespace qdq {
-namespace {
 
-Tensor widened(const Tensor& halves) {
+Tensor widened_halves(const Tensor& halves) {
   const Tensor x = halves.contiguous(), out = uninitialized(x.sizes(), DType::kF32);
-  kernel::floats_of_halves(x.data<F16>(), x.numel(), out.data<float>());
+  if (x.dtype() == DType::kF16) kernel::floats_of_halves(x.data<F16>(), x.numel(), out.data<float>());
+  else kernel::floats_of_halves(x.data<BF16>(), x.numel(), out.data<float>());
   return out;
 }
-Tensor narrowed(const Tensor& floats) {
-  const Tensor x = floats.contiguous(), out = uninitialized(x.sizes(), DType::kF16);
-  kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<F16>());
+
+namespace {
+
+Tensor narrowed(const Tensor& floats, DType half) {
+  const Tensor x = floats.contiguous(), out = uninitialized(x.sizes(), half);
+  if (half == DType::kF16) kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<F16>());
+  else kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<BF16>());
   return out;
+}
+// The floats among results.
+Value narrowed(const Value& value, DType half) {
+  if (const Value::List* list = value.get_if<Value::List>()) {
+    Value::List out;
+    for (const Value& one : *list) out.push_back(narrowed(one, half));
+    return out;
+  }
+  const Tensor* tensor = value.get_if<Tensor>();
+  return tensor != nullptr && is_f32(*tensor) ? Value(narrowed(*tensor, half)) : value;
 }
 
 // The operator for floats between two conversions. A weight is converted once if it is kept.
 class HalfOp : public CompiledOp {
  public:
-  HalfOp(std::unique_ptr<CompiledOp> floats, bool in_place, int weight, bool keeps_weight)
-      : floats_(std::move(floats)), in_place_(in_place), weight_index_(weight), keeps_weight_(keeps_weight) {}
+  HalfOp(std::unique_ptr<CompiledOp> floats, DType half, bool in_place, int weight, bool keeps_weight)
+      : floats_(std::move(floats)), half_(half), in_place_(in_place), weight_index_(weight),
+        keeps_weight_(keeps_weight) {}
 
   Value run(const Call<Tensor>& call) override {
     std::vector<Value> arguments;
@@ -32,9 +48,8 @@ class HalfOp : public CompiledOp {
       if (i < schema.num_positional()) arguments.push_back(argument_of_floats(call[i], i));
       else named.emplace_back(schema.arguments[i].name, argument_of_floats(call[i], i));
     }
-    const Value result = floats_->run(Call<Tensor>(call.op(), std::move(arguments), std::move(named)));
-    const Tensor out = narrowed(*result.get_if<Tensor>());
-    return in_place_ ? store_in_self(call, out) : Value(out);
+    const Value out = narrowed(floats_->run(Call<Tensor>(call.op(), std::move(arguments), std::move(named))), half_);
+    return in_place_ ? store_in_self(call, *out.get_if<Tensor>()) : out;
   }
 
  private:
@@ -45,12 +60,13 @@ class HalfOp : public CompiledOp {
       return out;
     }
     const Tensor* tensor = value.get_if<Tensor>();
-    if (tensor == nullptr || !tensor->defined() || tensor->dtype() != DType::kF16) return value;
-    if (static_cast<int>(index) == weight_index_) return weight_.get(*tensor, keeps_weight_, widened);
-    return widened(*tensor);
+    if (tensor == nullptr || !tensor->defined() || tensor->dtype() != half_) return value;
+    if (static_cast<int>(index) == weight_index_) return weight_.get(*tensor, keeps_weight_, widened_halves);
+    return widened_halves(*tensor);
   }
 
   std::unique_ptr<CompiledOp> floats_;
+  DType half_;
   bool in_place_;
   int weight_index_;
   bool keeps_weight_;
@@ -60,23 +76,32 @@ class HalfOp : public CompiledOp {
 // aten.to.dtype and aten._to_copy between halves and floats.
 class HalfCastOp : public CompiledOp {
  public:
+  explicit HalfCastOp(DType to) : to_(to) {}
+
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
-    if (x.dtype() == DType::kF16) return widened(x);
-    if (x.dtype() == DType::kF32) return narrowed(x);
-    return run_reference(call, "its input is neither float16 nor float32");
+    if (is_half_dtype(x.dtype()) && to_ == DType::kF32) return widened_halves(x);
+    if (is_f32(x) && is_half_dtype(to_)) return narrowed(x, to_);
+    return run_reference(call, "its input is no half and not float32");
   }
+
+ private:
+  DType to_;
 };
 
 std::string half_cast_obstacle(const Node& node) {
   const Node* input = node.arg(0).node();
-  const TensorMeta *from = input == nullptr ? nullptr : input->meta.val.tensor(), *to = node.meta.val.tensor();
-  const auto are = [&](DType a, DType b) { return from->dtype == a && to->dtype == b; };
-  if (from != nullptr && to != nullptr && (are(DType::kF16, DType::kF32) || are(DType::kF32, DType::kF16))) return {};
-  return "it is no cast between float16 and float32";
+  const TensorMeta* from = input == nullptr ? nullptr : input->meta.val.tensor();
+  const DType to = result_dtype_of(node);
+  if (from != nullptr &&
+      ((is_half_dtype(from->dtype) && to == DType::kF32) || (from->dtype == DType::kF32 && is_half_dtype(to))))
+    return {};
+  return "it is no cast between float16 or bfloat16 and float32";
 }
 
-std::unique_ptr<CompiledOp> make_half_cast(const Node&, bool) { return std::make_unique<HalfCastOp>(); }
+std::unique_ptr<CompiledOp> make_half_cast(const Node& node, bool) {
+  return std::make_unique<HalfCastOp>(result_dtype_of(node));
+}
 
 constexpr SimdOp kCasts[] = {
     {"aten.to.dtype", make_half_cast, half_cast_obstacle},
@@ -89,7 +114,8 @@ std::span<const SimdOp> casting_simd_ops() { return kCasts; }
 
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight) {
-  return std::make_unique<HalfOp>(std::move(floats), op_of(node)->is_in_place(), weight, keeps_weight);
+  return std::make_unique<HalfOp>(std::move(floats), result_dtype_of(node), op_of(node)->is_in_place(), weight,
+                                  keeps_weight);
 }
 
 }  // namespace qdq

@@ -107,18 +107,80 @@ class ResizeOp : public CompiledOp {
   }
 };
 
-// Padding of any axes, row by row of the result.
+// upsample_nearest*: rows and elements chosen, of any dtype as words of their size.
+class NearestOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (given.numel() == 0 || size_of(given.dtype()) > sizeof(uint64_t))
+      return run_reference(call, "its input is empty");
+    switch (size_of(given.dtype())) {
+      case 1: return resized<uint8_t>(call, given);
+      case 2: return resized<uint16_t>(call, given);
+      case 4: return resized<uint32_t>(call, given);
+      default: return resized<uint64_t>(call, given);
+    }
+  }
+
+ private:
+  template <class Word> static Tensor resized(const Call<Tensor>& call, const Tensor& given) {
+    std::vector<ResizedAxis> axes;
+    for (const ResizeTaps& taps : resize_taps(call)) axes.emplace_back(taps);
+    Shape sizes = given.sizes();
+    const size_t leading = sizes.size() - axes.size();
+    for (size_t a = 0; a < axes.size(); ++a) sizes[leading + a] = axes[a].size();
+    const Tensor x = given.contiguous(), out = uninitialized(sizes, given.dtype());
+    const int64_t planes = numel_of(Shape(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(leading)));
+    if (out.numel() == 0) return out;
+    const int64_t in_plane = x.numel() / planes, out_plane = out.numel() / planes;
+    for (int64_t p = 0; p < planes; ++p)
+      choose(axes, 0, reinterpret_cast<const Word*>(x.raw()) + p * in_plane, in_plane,
+             reinterpret_cast<Word*>(out.raw()) + p * out_plane, out_plane, &x.sizes()[leading]);
+    return out;
+  }
+
+  // The elements of an axis, each of them `in` or `out` words over the axes behind it.
+  template <class Word>
+  static void choose(const std::vector<ResizedAxis>& axes, size_t a, const Word* from, int64_t in, Word* to,
+                     int64_t out, const int64_t* sizes) {
+    const int64_t count = axes[a].size(), *index = axes[a].index.data();
+    if (a + 1 == axes.size()) {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[index[i]];
+      return;
+    }
+    in /= sizes[a];
+    out /= count;
+    for (int64_t i = 0; i < count; ++i, to += out) {
+      if (i > 0 && index[i] == index[i - 1]) std::copy_n(to - out, out, to);
+      else choose(axes, a + 1, from + index[i] * in, in, to, out, sizes);
+    }
+  }
+};
+
+// Padding of any axes, row by row of the result; elements of any dtype as words of their size.
 class PadOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
     const Shape sizes = constant_shape(result_meta(call).sizes);
-    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || numel_of(sizes) == 0)
-      return run_reference(call, "its input is empty, not float32 or a single number");
+    if (given.dim() == 0 || given.numel() == 0 || numel_of(sizes) == 0 || size_of(given.dtype()) > sizeof(int64_t) ||
+        given.dtype() == DType::kString || is_complex(given.dtype()))
+      return run_reference(call, "its input is empty or a single number, complex or of strings");
+    switch (size_of(given.dtype())) {
+      case 1: return padded<uint8_t>(call, given, sizes);
+      case 2: return padded<uint16_t>(call, given, sizes);
+      case 4: return padded<uint32_t>(call, given, sizes);
+      default: return padded<uint64_t>(call, given, sizes);
+    }
+  }
+
+ private:
+  template <class Word> static Tensor padded(const Call<Tensor>& call, const Tensor& given, const Shape& sizes) {
     const Border border = border_of(call);
-    const auto filling = static_cast<float>(filling_of(call));
+    Word filling;
+    std::memcpy(&filling, Tensor::full({1}, given.dtype(), filling_of(call)).raw(), sizeof(Word));
     const std::vector<int64_t> pad = call.integers(1);
-    const Tensor x = given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const Tensor x = given.contiguous(), out = uninitialized(sizes, given.dtype());
     const size_t rank = sizes.size();
     // sources[a][i]: the input's element of axis a for the result's element i, times its stride; -1: none.
     std::vector<std::vector<int64_t>> sources(rank);
@@ -135,7 +197,8 @@ class PadOp : public CompiledOp {
     // What lies inside goes in one piece.
     const int64_t begin = std::clamp<int64_t>(before, 0, width), end = std::clamp(before + x.size(-1), begin, width);
     std::vector<int64_t> index(rank, 0);
-    float* to = out.data<float>();
+    const Word* from = reinterpret_cast<const Word*>(x.raw());
+    Word* to = reinterpret_cast<Word*>(out.raw());
     for (int64_t row = 0; row < out.numel() / width; ++row, to += width) {
       int64_t offset = 0;
       bool inside = true;
@@ -144,7 +207,7 @@ class PadOp : public CompiledOp {
         inside = inside && at >= 0;
         offset += at;
       }
-      if (inside) pad_row(x.data<float>() + offset, columns, begin, end, filling, to);
+      if (inside) pad_row(from + offset, columns, begin, end, filling, to);
       else std::fill_n(to, width, filling);
       for (size_t a = rank - 1; a-- > 0;) {
         if (++index[a] < sizes[a]) break;
@@ -154,9 +217,9 @@ class PadOp : public CompiledOp {
     return out;
   }
 
- private:
-  static void pad_row(const float* from, const std::vector<int64_t>& columns, int64_t begin, int64_t end, float filling,
-                      float* to) {
+  template <class Word>
+  static void pad_row(const Word* from, const std::vector<int64_t>& columns, int64_t begin, int64_t end, Word filling,
+                      Word* to) {
     const auto border = [&](int64_t first, int64_t last) {
       for (int64_t j = first; j < last; ++j) {
         const int64_t source = columns[static_cast<size_t>(j)];
@@ -208,28 +271,34 @@ template <class Op, auto... settings> std::unique_ptr<CompiledOp> make_of(const 
 }
 
 constexpr SimdOp kImages[] = {
-    {"aten.upsample_nearest1d.vec", make_of<ResizeOp>, elementwise_obstacle},
-    {"aten.upsample_nearest1d.default", make_of<ResizeOp>, elementwise_obstacle},
-    {"aten.upsample_nearest2d.vec", make_of<ResizeOp>, elementwise_obstacle},
-    {"aten.upsample_nearest2d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_linear1d.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_linear1d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bilinear2d.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bilinear2d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.default", make_of<ResizeOp>, elementwise_obstacle},
-    {"aten.pad.default", make_of<PadOp>, elementwise_obstacle},
-    {"aten.constant_pad_nd.default", make_of<PadOp>, elementwise_obstacle},
-    {"aten.reflection_pad1d.default", make_of<PadOp>, elementwise_obstacle},
-    {"aten.reflection_pad2d.default", make_of<PadOp>, elementwise_obstacle},
-    {"aten.replication_pad1d.default", make_of<PadOp>, elementwise_obstacle},
-    {"aten.replication_pad2d.default", make_of<PadOp>, elementwise_obstacle},
     {"aten.group_norm.default", make_of<GroupNormOp, false>, elementwise_obstacle},
     {"aten.instance_norm.default", make_of<GroupNormOp, true>, elementwise_obstacle},
 };
 
+constexpr SimdOp kPadding[] = {
+    {"aten.upsample_nearest1d.vec", make_of<NearestOp>, nullptr},
+    {"aten.upsample_nearest1d.default", make_of<NearestOp>, nullptr},
+    {"aten.upsample_nearest2d.vec", make_of<NearestOp>, nullptr},
+    {"aten.upsample_nearest2d.default", make_of<NearestOp>, nullptr},
+    {"aten.upsample_nearest3d.vec", make_of<NearestOp>, nullptr},
+    {"aten.upsample_nearest3d.default", make_of<NearestOp>, nullptr},
+    {"aten.pad.default", make_of<PadOp>, nullptr},
+    {"aten.constant_pad_nd.default", make_of<PadOp>, nullptr},
+    {"aten.reflection_pad1d.default", make_of<PadOp>, nullptr},
+    {"aten.reflection_pad2d.default", make_of<PadOp>, nullptr},
+    {"aten.replication_pad1d.default", make_of<PadOp>, nullptr},
+    {"aten.replication_pad2d.default", make_of<PadOp>, nullptr},
+};
+
 }  // namespace
 
+std::span<const SimdOp> padding_simd_ops() { return kPadding; }
 std::span<const SimdOp> image_simd_ops() { return kImages; }
 
 }  // namespace qdq

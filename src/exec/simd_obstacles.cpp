@@ -14,10 +14,9 @@ const TensorMeta* meta_of(const Node& node, size_t i) {
   return input == nullptr ? nullptr : input->meta.val.tensor();
 }
 
-// Operands are float32, or float16 like the result.
+// Operands are float32, or halves like the result.
 std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> arguments) {
-  const TensorMeta* result = node.meta.val.tensor();
-  const DType wanted = result != nullptr && result->dtype == DType::kF16 ? DType::kF16 : DType::kF32;
+  const DType result = result_dtype_of(node), wanted = is_half_dtype(result) ? result : DType::kF32;
   for (const size_t i : arguments) {
     const TensorMeta* meta = meta_of(node, i);
     if (meta != nullptr && meta->dtype != wanted)
@@ -28,7 +27,21 @@ std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> argum
 
 }  // namespace
 
+DType result_dtype_of(const Node& node) {
+  const ValueMeta* value = &node.meta.val;
+  if (const auto* several = std::get_if<std::vector<ValueMeta>>(&value->value); several && !several->empty())
+    value = &several->front();
+  const TensorMeta* meta = value->tensor();
+  return meta == nullptr ? DType::kF32 : meta->dtype;
+}
+
 std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node, {0}); }
+
+std::string places_obstacle(const Node& node) {
+  const TensorMeta* x = meta_of(node, 0);
+  if (x == nullptr || x->dtype == DType::kF32 || is_half_dtype(x->dtype)) return {};
+  return concat("its input is ", to_string(x->dtype), ", not float32, float16 or bfloat16");
+}
 
 std::string logic_obstacle(const Node& node) {
   for (const size_t i : {size_t{0}, size_t{1}})

@@ -332,6 +332,8 @@ constexpr SimdOp kTaken[] = {
     {"aten.adaptive_avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage, true>, elementwise_obstacle},
     {"aten.adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
     {"aten._adaptive_avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAdaptiveAverage>, elementwise_obstacle},
+    {"aten.adaptive_avg_pool3d.default", make_simd_mean_of_volumes, elementwise_obstacle},
+    {"aten._adaptive_avg_pool3d.default", make_simd_mean_of_volumes, elementwise_obstacle},
     {"aten.conv1d.default", make_simd_convolution, convolution_obstacle, 1},
     {"aten.conv2d.default", make_simd_convolution, convolution_obstacle, 1},
     {"aten.conv3d.default", make_simd_convolution, convolution_obstacle, 1},
@@ -355,8 +357,9 @@ const SimdOp* find(std::span<const SimdOp> rows, std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 const SimdOp* find(std::string_view name) {
-  for (const std::span<const SimdOp> rows : {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(),
-                                             image_simd_ops(), recurrent_simd_ops(), attention_simd_ops()})
+  for (const std::span<const SimdOp> rows :
+       {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(), image_simd_ops(),
+        recurrent_simd_ops(), attention_simd_ops(), ordering_simd_ops(), deformed_simd_ops()})
     if (const SimdOp* row = find(rows, name)) return row;
   return nullptr;
 }
@@ -375,27 +378,32 @@ class SimdOps : public OpBackend {
         std::none_of(arguments.begin(), arguments.end(), writes))
       return make_simd_view();
     const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
-    if (const SimdOp* index = find(index_simd_ops(), name))
-      return index->make(node, is_cacheable(node, static_cast<size_t>(index->weight), program));
-    const TensorMeta* meta = node.meta.val.tensor();
-    if (const SimdOp* comparison = op->is_in_place() ? nullptr : find(comparing_simd_ops(), name)) {
-      if (std::string reason = comparison->obstacle(node); !reason.empty()) return reason;
-      return comparison->make(node, false);
-    }
-    if (const SimdOp* cast = find(casting_simd_ops(), name)) {
-      if (std::string reason = cast->obstacle(node); !reason.empty()) return reason;
-      return cast->make(node, false);
+    for (const std::span<const SimdOp> rows :
+         {index_simd_ops(), picking_simd_ops(), joining_simd_ops(), padding_simd_ops()})
+      if (const SimdOp* moving = find(rows, name)) return moving->make(node, keeps(node, moving->weight, program));
+    for (const std::span<const SimdOp> rows : {comparing_simd_ops(), placing_simd_ops(), casting_simd_ops()}) {
+      const SimdOp* taken = op->is_in_place() ? nullptr : find(rows, name);
+      if (taken == nullptr) continue;
+      if (std::string reason = taken->obstacle(node); !reason.empty()) return reason;
+      return taken->make(node, false);
     }
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
-    const bool is_half = !quantizes && meta != nullptr && meta->dtype == DType::kF16;
-    if (!quantizes && meta != nullptr && meta->dtype != DType::kF32 && !is_half)
-      return concat("the result is ", to_string(meta->dtype), ", not float32 or float16");
+    const DType result = result_dtype_of(node);
+    const bool is_half = !quantizes && is_half_dtype(result);
+    if (!quantizes && result != DType::kF32 && !is_half)
+      return concat("the result is ", to_string(result), ", not float32, float16 or bfloat16");
     const SimdOp* taken = find(name);
     if (taken == nullptr) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;
-    const bool packs_once = taken->weight < 0 || is_cacheable(node, static_cast<size_t>(taken->weight), program);
+    const bool packs_once = keeps(node, taken->weight, program) && keeps(node, taken->other_weight, program);
     if (is_half) return make_simd_half(taken->make(node, packs_once), node, taken->weight, packs_once);
     return taken->make(node, packs_once);
+  }
+
+ private:
+  // Whether the argument, if there is one, may be packed once.
+  static bool keeps(const Node& node, int weight, const Program& program) {
+    return weight < 0 || is_cacheable(node, static_cast<size_t>(weight), program);
   }
 };
 

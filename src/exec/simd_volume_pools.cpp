@@ -111,6 +111,29 @@ class VolumePoolOp : public CompiledOp {
   bool averages_;
 };
 
+// aten.adaptive_avg_pool3d to one element.
+class VolumeMeanOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const std::vector<int64_t> sizes = call.integers(1);
+    if (!is_f32(given) || given.dim() < 4 || given.numel() == 0 ||
+        !std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size == 1; }))
+      return run_reference(call, "its input is empty or not float32, or it gives several elements");
+    const Tensor x = given.contiguous();
+    Shape out_sizes = x.sizes();
+    std::fill(out_sizes.end() - 3, out_sizes.end(), 1);
+    const Tensor out = uninitialized(out_sizes, DType::kF32);
+    kernel::Pool2d pool;
+    pool.planes = out.numel();
+    pool.in_h = x.size(-3) * x.size(-2);
+    pool.in_w = x.size(-1);
+    pool.out_h = pool.out_w = 1;
+    kernel::adaptive_avg_pool2d_f32(x.data<float>(), pool, out.data<float>());
+    return out;
+  }
+};
+
 }  // namespace
 
 int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode) {
@@ -121,6 +144,7 @@ int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, i
 }
 
 std::unique_ptr<CompiledOp> make_simd_max_pool3d(const Node&, bool) { return std::make_unique<VolumePoolOp>(false); }
+std::unique_ptr<CompiledOp> make_simd_mean_of_volumes(const Node&, bool) { return std::make_unique<VolumeMeanOp>(); }
 std::unique_ptr<CompiledOp> make_simd_avg_pool3d(const Node&, bool) { return std::make_unique<VolumePoolOp>(true); }
 
 }  // namespace qdq

@@ -63,6 +63,24 @@ void narrow(const float* x, int64_t n, uint16_t* out) {
   });
 }
 
+void widen_brain(const uint16_t* x, int64_t n, float* out) {
+  const DF df;
+  map(DH(), x, n, df, out,
+      [&](hn::Vec<DH> halves) HWY_ATTR { return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(D(), halves))); });
+}
+
+void narrow_brain(const float* x, int64_t n, uint16_t* out) {
+  const hn::RebindToUnsigned<D> d;
+  const DF df;
+  map(df, x, n, DH(), out, [&](hn::Vec<DF> floats) HWY_ATTR {
+    const auto bits = hn::BitCast(d, floats);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fff))));
+    const auto is_number = hn::RebindMask(d, hn::Eq(floats, floats));
+    return hn::TruncateTo(DH(), hn::IfThenElse(is_number, rounded, hn::Set(d, 0x7fc0)));
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -72,8 +90,10 @@ namespace qdq::kernel {
 
 HWY_EXPORT(widen);
 HWY_EXPORT(narrow);
+HWY_EXPORT(widen_brain);
+HWY_EXPORT(narrow_brain);
 
-static_assert(sizeof(F16) == sizeof(uint16_t));
+static_assert(sizeof(F16) == sizeof(uint16_t) && sizeof(BF16) == sizeof(uint16_t));
 
 void floats_of_halves(const F16* x, int64_t n, float* out) {
   parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
@@ -83,6 +103,16 @@ void floats_of_halves(const F16* x, int64_t n, float* out) {
 void halves_of_floats(const float* x, int64_t n, F16* out) {
   parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(narrow)(x + begin, end - begin, &out[begin].bits);
+  });
+}
+void floats_of_halves(const BF16* x, int64_t n, float* out) {
+  parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(widen_brain)(&x[begin].bits, end - begin, out + begin);
+  });
+}
+void halves_of_floats(const float* x, int64_t n, BF16* out) {
+  parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(narrow_brain)(x + begin, end - begin, &out[begin].bits);
   });
 }
 

@@ -251,7 +251,13 @@ def make_cases():
         both = [f(64, 1, 128), w(2, gates * 256, 128), w(2, gates * 256, 256), f(2, gates * 512)]
         add(f"{op} both ways", op, both, weights=[1, 2, 3], hidden_size=256, direction="bidirectional", **more)
         add(f"{op} lengths", op, [*operands, numpy.array([50], numpy.int32)], [1, 2, 3], hidden_size=256, **more)
-    add("GRU reset first", "GRU", [f(64, 1, 128), w(1, 768, 128), w(1, 768, 256), f(1, 1536)], [1, 2, 3], hidden_size=256)
+    add(
+        "GRU reset first",
+        "GRU",
+        [f(64, 1, 128), w(1, 768, 128), w(1, 768, 256), f(1, 1536)],
+        [1, 2, 3],
+        hidden_size=256,
+    )
     add("STFT", "STFT", [f(1, 16000, 1), numpy.int64(160), f(400), numpy.int64(400)], weights=[1, 2, 3])
     add("DFT", "DFT", [f(16, 1024, 1)], axis=1, opset=17)
     boxes = positive(1, 400, 4) * 100
@@ -327,7 +333,13 @@ def make_more_cases(add, random):
     add("Gather middle", "Gather", [tokens, index(197, 64)], axis=1)
     add("Gather int64", "Gather", [index(99, 30000), index(30000, 4096)], axis=0)
     add("GatherElements first", "GatherElements", [f(4096, 64), index(4096, 512, 64)], axis=0)
-    add("ScatterElements add", "ScatterElements", [f(64, 4096), index(4096, 64, 512), f(64, 512)], axis=1, reduction="add")
+    add(
+        "ScatterElements add",
+        "ScatterElements",
+        [f(64, 4096), index(4096, 64, 512), f(64, 512)],
+        axis=1,
+        reduction="add",
+    )
     add("ScatterND add", "ScatterND", [f(64, 64, 64), index(64, 1024, 2), f(1024, 64)], reduction="add")
     add("Col2Im", "Col2Im", [f(1, 64 * 9, 784), longs(28, 28), longs(3, 3)], weights=[1, 2], pads=[1] * 4)
     add("ReverseSequence batch first", "ReverseSequence", [f(16, 64, 128), index(64, 16)], time_axis=1, batch_axis=0)
@@ -341,7 +353,14 @@ def make_more_cases(add, random):
     twice = numpy.array([1, 1, 2, 2], number)
     more = {"coordinate_transformation_mode": "align_corners"}
     add("Resize linear corners", "Resize", [f(1, 64, 28, 28), None, twice], weights=[2], mode="linear", **more)
-    add("Resize cubic antialias", "Resize", [f(1, 3, 480, 640), None, None, longs(1, 3, 224, 224)], [3], mode="cubic", antialias=1)
+    add(
+        "Resize cubic antialias",
+        "Resize",
+        [f(1, 3, 480, 640), None, None, longs(1, 3, 224, 224)],
+        [3],
+        mode="cubic",
+        antialias=1,
+    )
     last = numpy.array([1, 2, 2, 1], number)
     add("Resize linear nhwc", "Resize", [f(1, 28, 28, 64), None, last], weights=[2], mode="linear")
     add("MaxPool 3 stride 1", "MaxPool", [image], kernel_shape=[3, 3], pads=[1] * 4)
@@ -356,10 +375,21 @@ def make_more_cases(add, random):
     add("DequantizeLinear channels", "DequantizeLinear", [byte, scales, numpy.zeros(64, numpy.uint8)], [1, 2], axis=1)
     add("DynamicQuantizeLinear", "DynamicQuantizeLinear", [image], outputs=3)
     kernel = index(255, 64, 64, 3, 3).astype(numpy.int8)
-    add("QLinearConv", "QLinearConv", [byte, scale, zero, kernel, scale, numpy.int8(0), number(1), zero], range(1, 8), pads=[1] * 4)
+    add(
+        "QLinearConv",
+        "QLinearConv",
+        [byte, scale, zero, kernel, scale, numpy.int8(0), number(1), zero],
+        range(1, 8),
+        pads=[1] * 4,
+    )
     add("ConvInteger", "ConvInteger", [byte, kernel, zero], [1, 2], pads=[1] * 4)
     rows, matrix = index(255, 197, 768).astype(numpy.uint8), index(255, 768, 768).astype(numpy.int8)
-    add("QLinearMatMul", "QLinearMatMul", [rows, scale, zero, matrix, scale, numpy.int8(0), number(1), zero], range(1, 8))
+    add(
+        "QLinearMatMul",
+        "QLinearMatMul",
+        [rows, scale, zero, matrix, scale, numpy.int8(0), number(1), zero],
+        range(1, 8),
+    )
     add("MatMulInteger", "MatMulInteger", [rows, matrix, zero, numpy.int8(0)], [1, 2, 3])
     add("Transpose nhwc uint8", "Transpose", [byte], perm=[0, 2, 3, 1])
     add("Concat channels uint8", "Concat", [byte, byte[:, :32]], axis=1)

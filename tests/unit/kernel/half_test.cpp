@@ -41,6 +41,28 @@ TEST(Half, FloatsRoundAsF16Rounds) {
   for (size_t i = 0; i < floats.size(); ++i) ASSERT_EQ(halves[i].bits, F16(floats[i]).bits) << floats[i];
 }
 
+TEST(Half, BfloatsAreThoseOfBF16) {
+  std::vector<BF16> brains(65536);
+  for (size_t i = 0; i < brains.size(); ++i) brains[i].bits = static_cast<uint16_t>(i);
+  std::vector<float> floats(brains.size());
+  kernel::floats_of_halves(brains.data(), 65536, floats.data());
+  for (size_t i = 0; i < brains.size(); ++i)
+    ASSERT_EQ(std::bit_cast<uint32_t>(floats[i]), std::bit_cast<uint32_t>(static_cast<float>(brains[i]))) << i;
+  // Between two of them, and on both sides of that.
+  floats.clear();
+  for (uint32_t high = 0; high < 65536; ++high)
+    for (const uint32_t low : {0x0u, 0x1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      floats.push_back(std::bit_cast<float>(high << 16 | low));
+  std::vector<BF16> rounded(floats.size());
+  kernel::halves_of_floats(floats.data(), static_cast<int64_t>(floats.size()), rounded.data());
+  for (size_t i = 0; i < floats.size(); ++i) ASSERT_EQ(rounded[i].bits, BF16(floats[i]).bits) << floats[i];
+  for (int64_t n = 0; n < 40; ++n) {
+    std::vector<BF16> few(static_cast<size_t>(n + 1), BF16(7.f));
+    kernel::halves_of_floats(floats.data(), n, few.data());
+    EXPECT_EQ(static_cast<float>(few.back()), 7.f);
+  }
+}
+
 TEST(Half, NothingIsWrittenBehindTheEnd) {
   for (int64_t n = 0; n < 40; ++n) {
     const std::vector<float> floats(static_cast<size_t>(n), 1.5f);

@@ -1,0 +1,300 @@
+// Operators that order elements and move them, and recurrent layers of ONNX: the portable loops beside the reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "base/parallel.h"
+#include "exec/interpreter.h"
+#include "unit/exec/small_net.h"
+
+namespace qdq::simd_moves_test {
+namespace {
+
+using List = Argument::List;
+
+// A program of one operator, whose arguments that are tensors are its inputs.
+struct OneCall {
+  Program program;
+  std::vector<Tensor> inputs;
+
+  OneCall(const std::string& op, const std::vector<std::variant<Tensor, Argument>>& arguments) {
+    std::vector<Argument> args;
+    for (const auto& argument : arguments) {
+      if (const Argument* plain = std::get_if<Argument>(&argument)) args.push_back(*plain);
+      else args.emplace_back(input(std::get<Tensor>(argument)));
+    }
+    finish(program.graph->call("torch.ops." + op, args));
+  }
+  OneCall(const std::string& op, const std::vector<Tensor>& list, const Argument& more) {
+    List all;
+    for (const Tensor& tensor : list) all.emplace_back(input(tensor));
+    finish(program.graph->call("torch.ops." + op, {Argument(all), more}));
+  }
+
+  Node* input(const Tensor& tensor) {
+    inputs.push_back(tensor);
+    return placeholder(program, concat("x", inputs.size()), SymShape(tensor.sizes().begin(), tensor.sizes().end()),
+                       tensor.dtype());
+  }
+  void finish(Node* node) {
+    program.graph->create(Node::Op::kOutput, "output", {Argument(List{node})});
+    infer_shapes(program);
+  }
+
+  std::vector<Tensor> clones() const {
+    std::vector<Tensor> out;
+    for (const Tensor& tensor : inputs) out.push_back(tensor.clone());
+    return out;
+  }
+  // The results of the loops, which must have taken the call, with one and with three threads.
+  std::vector<Value> run_fast() {
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    Interpreter fast(program, {simd.get()});
+    EXPECT_EQ(fast.placements().at(0).backend, "simd");
+    const std::vector<Value> found = flat(fast.run_values(values_of(clones())));
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u) << fast.placements().at(0).fallbacks.reason;
+    set_num_threads(3);
+    const std::vector<Value> again = flat(fast.run_values(values_of(clones())));
+    set_num_threads(1);
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(bitwise_equal(*found[i].get_if<Tensor>(), *again[i].get_if<Tensor>()));
+    return found;
+  }
+  std::vector<Value> run_reference() { return flat(Interpreter(program, {}).run_values(values_of(clones()))); }
+
+  static std::vector<Value> values_of(const std::vector<Tensor>& tensors) { return {tensors.begin(), tensors.end()}; }
+  static std::vector<Value> flat(const std::vector<Value>& values) {
+    std::vector<Value> out;
+    for (const Value& value : values) {
+      if (const Value::List* list = value.get_if<Value::List>()) out.insert(out.end(), list->begin(), list->end());
+      else out.push_back(value);
+    }
+    return out;
+  }
+
+  void expect_equal(const std::string& what) {
+    SCOPED_TRACE(what);
+    const std::vector<Value> expected = run_reference(), found = run_fast();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(bitwise_equal(*found[i].get_if<Tensor>(), *expected[i].get_if<Tensor>())) << "result " << i;
+  }
+};
+
+// Numbers with ties, zeros of both signs, infinities and, if wanted, NaN.
+Tensor numbers(const Shape& sizes, bool has_nan, uint32_t seed = 1) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (float& value : out.span<float>()) {
+    seed = seed * 1664525u + 1013904223u;
+    const uint32_t kind = seed >> 24;
+    value = static_cast<float>(static_cast<int32_t>(seed >> 8 & 0xff) - 128) / 16;
+    if (kind == 3) value = -0.0f;
+    if (kind == 5) value = -std::numeric_limits<float>::infinity();
+    if (kind == 7) value = std::numeric_limits<float>::infinity();
+    if (has_nan && kind == 9) value = NAN;
+  }
+  return out;
+}
+Tensor integers(const Shape& sizes, int64_t below, DType dtype = DType::kS64) {
+  const Tensor out = Tensor::empty(sizes, DType::kS64);
+  uint32_t seed = 7;
+  for (int64_t& value : out.span<int64_t>()) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<int64_t>(seed >> 8) % below;
+  }
+  return out.to(dtype);
+}
+
+constexpr DType kHalves[] = {DType::kF32, DType::kF16, DType::kBF16};
+
+TEST(SimdMoves, OrdersAndExtremesAreThoseOfTheReference) {
+  for (const DType dtype : kHalves)
+    for (const bool has_nan : {false, true})
+      for (const Shape& sizes : {Shape{3, 700}, Shape{5, 33, 7}, Shape{1, 1}, Shape{2, 1200, 3}})
+        for (const int axis : {0, 1, -1}) {
+          const Tensor x = numbers(sizes, has_nan).to(dtype);
+          const std::string what =
+              concat(to_string(dtype), " ", to_string(sizes), " along ", axis, has_nan ? " with NaN" : "");
+          const int64_t n = x.size(axis);
+          for (const char* op : {"aten.argmax.default", "aten.argmin.default"})
+            OneCall(op, {x, Argument(axis), Argument(axis == 1)}).expect_equal(op + what);
+          for (const int64_t k : {int64_t{1}, n / 20 + 1, n / 2, n, int64_t{0}})
+            for (const bool largest : {false, true})
+              if (k <= n)
+                OneCall("aten.topk.default", {x, Argument(k), Argument(axis), Argument(largest)})
+                    .expect_equal(concat("topk ", k, what));
+          OneCall("aten.sort.default", {x, Argument(axis), Argument(has_nan)}).expect_equal("sort " + what);
+        }
+  OneCall("aten.argmax.default", {numbers({3, 5, 7}, false)}).expect_equal("argmax of all");
+}
+
+TEST(SimdMoves, CumulativeSumsAreThoseOfTheReference) {
+  for (const DType dtype : kHalves)
+    for (const Shape& sizes : {Shape{700}, Shape{3, 40, 9}, Shape{40, 3}, Shape{2, 3, 17}})
+      for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
+        OneCall("aten.cumsum.default", {counting(sizes, 0.0719f, -2.f).to(dtype), Argument(axis)})
+            .expect_equal(concat(to_string(dtype), " ", to_string(sizes), " along ", axis));
+}
+
+TEST(SimdMoves, ElementsOfAnyDtypeAreMovedAlongAnyAxis) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kBF16, DType::kF32, DType::kS64, DType::kBool}) {
+    const Tensor x = integers({4, 9, 5}, 100, dtype), values = integers({4, 6, 5}, 50, dtype);
+    for (const bool turned : {false, true}) {
+      const Tensor given = turned ? x.transpose(0, 2).contiguous().transpose(0, 2) : x;
+      for (const int axis : {0, 1, -1}) {
+        const Tensor index = integers({3, 6, 5}, given.size(axis));
+        const std::string what = concat(to_string(dtype), " along ", axis);
+        OneCall("aten.gather.default", {given, Argument(axis), index}).expect_equal("gather " + what);
+        OneCall("aten.scatter.src", {given, Argument(axis), index, values}).expect_equal("scatter " + what);
+        OneCall("aten.scatter_.value", {given, Argument(axis), index, Argument(1)}).expect_equal("value " + what);
+      }
+      OneCall("aten.cat.default", {given, values, given}, Argument(1)).expect_equal(concat("cat ", to_string(dtype)));
+      OneCall("aten.constant_pad_nd.default", {given, Argument(List{1, 2, -1, 3}), Argument(1)}).expect_equal("pad");
+      for (const Shape& sizes : {Shape{7}, Shape{3, 11}, Shape{2, 13, 9}}) {
+        List wanted(sizes.begin(), sizes.end());
+        Tensor image = given;
+        while (image.dim() < static_cast<int64_t>(sizes.size()) + 2) image = image.unsqueeze(0);
+        if (dtype == DType::kBool) continue;
+        OneCall(concat("aten.upsample_nearest", sizes.size(), "d.vec"), {image, Argument(wanted), Argument()})
+            .expect_equal(concat("nearest ", to_string(sizes)));
+      }
+    }
+  }
+}
+
+TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
+  const Tensor x = counting({3, 4}, 0.1f, -1.f), back = Tensor::of<int64_t>({1, 2}, {-1, -3});
+  OneCall("aten.gather.default", {x, Argument(0), back}).expect_equal("from the end");
+  for (const int64_t outside : {3, -4}) {
+    OneCall call("aten.gather.default", {x, Argument(0), Tensor::of<int64_t>({1, 1}, {outside})});
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    Interpreter fast(call.program, {simd.get()});
+    EXPECT_THROW(fast.run(call.inputs), Error);
+  }
+}
+
+TEST(SimdMoves, LogicOfAnyLengthAndPoolsOfVolumes) {
+  for (const char* op : {"and", "or", "xor"})
+    for (const int64_t n : {1, 8, 21})
+      for (const int64_t other : {n, int64_t{1}})
+        OneCall(concat("aten.logical_", op, ".default"),
+                {integers({2, n}, 2, DType::kBool), integers({2, other}, 2, DType::kBool)})
+            .expect_equal(op);
+  OneCall("aten.threshold.default", {numbers({3, 50}, true), Argument(0.5), Argument(-2)}).expect_equal("threshold");
+  OneCall call("aten.adaptive_avg_pool3d.default", {counting({2, 3, 4, 5, 7}, 0.0719f, -2.f), Argument(List{1, 1, 1})});
+  const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  for (int64_t i = 0; i < found.numel(); ++i) EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-6);
+}
+
+struct Layer {
+  const char* cell;  // lstm, gru, rnn
+  int64_t gates;
+  const char* activations;
+  const char* direction = "forward";
+  bool has_bias = true, has_states = true, has_lengths = false, flag = false;
+  DType dtype = DType::kF32;
+};
+
+TEST(SimdMoves, RecurrentLayersOfOnnxAgreeWithTheReference) {
+  const int64_t T = 6, N = 3, I = 5, H = 7;
+  const Layer layers[] = {{"lstm", 4, "sigmoid,tanh,tanh"},
+                          {"lstm", 4, "sigmoid,tanh,tanh", "reverse", false, false, true},
+                          {"lstm", 4, "sigmoid,tanh,tanh,sigmoid,tanh,tanh", "bidirectional", true, true, true},
+                          {"gru", 3, "sigmoid,tanh"},
+                          {"gru", 3, "sigmoid,tanh", "reverse", true, true, true, true},
+                          {"gru", 3, "sigmoid,tanh,sigmoid,tanh", "bidirectional", false, true, true},
+                          {"rnn", 1, "tanh", "forward", true, false, true},
+                          {"rnn", 1, "relu,relu", "bidirectional"},
+                          {"lstm", 4, "sigmoid,tanh,tanh", "forward", true, true, true, false, DType::kF16},
+                          {"gru", 3, "sigmoid,tanh", "forward", true, true, false, false, DType::kBF16}};
+  for (const Layer& one : layers) {
+    SCOPED_TRACE(concat(one.cell, " ", one.direction, " ", one.activations));
+    const int64_t D = std::string_view(one.direction) == "bidirectional" ? 2 : 1;
+    const auto tensor = [&](const Shape& sizes, float step) { return counting(sizes, step, -0.9f).to(one.dtype); };
+    std::vector<std::variant<Tensor, Argument>> args = {
+        tensor({T, N, I}, 0.173f), tensor({D, one.gates * H, I}, 0.0371f), tensor({D, one.gates * H, H}, 0.0913f)};
+    const auto optional = [&](bool is_there, const Tensor& given) {
+      args.push_back(is_there ? std::variant<Tensor, Argument>(given) : Argument());
+    };
+    optional(one.has_bias, tensor({D, 2 * one.gates * H}, 0.051f));
+    optional(one.has_lengths, Tensor::of<int32_t>({N}, {6, 0, 4}));
+    optional(one.has_states, tensor({D, N, H}, 0.31f));
+    if (one.gates == 4) optional(one.has_states, tensor({D, N, H}, 0.23f));
+    if (one.gates == 4) args.emplace_back(Argument());
+    args.insert(args.end(), {Argument(one.direction), Argument(one.activations), Argument(List{}), Argument(List{}),
+                             Argument(), Argument(one.flag)});
+    OneCall call(concat("onnx.", one.cell, ".default"), args);
+    const std::vector<Value> expected = call.run_reference(), found = call.run_fast();
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      const Tensor want = expected[i].get_if<Tensor>()->to(DType::kF64),
+                   got = found[i].get_if<Tensor>()->to(DType::kF64);
+      EXPECT_EQ(found[i].get_if<Tensor>()->dtype(), one.dtype);
+      ASSERT_EQ(got.sizes(), want.sizes());
+      const double tolerance = one.dtype == DType::kF32 ? 2e-6 : one.dtype == DType::kF16 ? 1e-3 : 1e-2;
+      for (int64_t j = 0; j < want.numel(); ++j)
+        ASSERT_NEAR(got.data<double>()[j], want.data<double>()[j], tolerance * (1 + std::abs(want.data<double>()[j])))
+            << "result " << i << " at " << j;
+    }
+  }
+}
+
+TEST(SimdMoves, CellsThatPytorchDoesNotHaveAreLeftToTheReference) {
+  const auto x = counting({2, 1, 3}, 0.1f, -1.f), w = counting({1, 4, 3}, 0.1f, -1.f),
+             r = counting({1, 4, 4}, 0.1f, -1.f);
+  const auto backend = [&](const char* activation, const Argument& clip) {
+    OneCall call("onnx.rnn.default", {x, w, r, Argument(), Argument(), Argument(), Argument("forward"),
+                                      Argument(activation), Argument(List{}), Argument(List{}), clip, Argument(false)});
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    return std::string(Interpreter(call.program, {simd.get()}).placements().at(0).backend);
+  };
+  EXPECT_EQ(backend("tanh", Argument()), "simd");
+  EXPECT_EQ(backend("softsign", Argument()), "reference");
+  EXPECT_EQ(backend("tanh", Argument(0.5)), "reference");
+}
+
+// Offsets that leave the image on all sides, by more than a window and by less than an element.
+TEST(SimdMoves, DeformableConvolutionsAgreeWithTheReference) {
+  struct Case {
+    int64_t groups, parts, stride, padding, dilation;
+    bool has_mask;
+  };
+  for (const Case& one : {Case{1, 1, 1, 1, 1, false}, Case{2, 3, 2, 0, 2, true}, Case{3, 1, 1, 2, 1, true}}) {
+    const int64_t N = 2, C = 6, H = 24, W = 29, O = 6;
+    const auto extent = [&](int64_t in) { return (in + 2 * one.padding - 2 * one.dilation - 1) / one.stride + 1; };
+    const int64_t oH = extent(H), oW = extent(W);
+    const Tensor offset = Tensor::empty({N, one.parts * 18, oH, oW}, DType::kF32);
+    uint32_t seed = 5;
+    for (float& value : offset.span<float>()) {
+      seed = seed * 1664525u + 1013904223u;
+      value = static_cast<float>(static_cast<int32_t>(seed >> 16 & 0xff) - 128) / (seed >> 30 == 0 ? 4 : 60);
+    }
+    OneCall call("torchvision.deform_conv2d.default",
+                 {counting({N, C, H, W}, 0.0719f, -2.f), counting({O, C / one.groups, 3, 3}, 0.0371f, -1.f), offset,
+                  counting({N, one.parts * 9, oH, oW}, 0.013f, 0.1f), counting({O}, 0.3f, -1.f), Argument(one.stride),
+                  Argument(one.stride), Argument(one.padding), Argument(one.padding), Argument(one.dilation),
+                  Argument(one.dilation), Argument(one.groups), Argument(one.parts), Argument(one.has_mask)});
+    const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    for (int64_t i = 0; i < found.numel(); ++i)
+      ASSERT_NEAR(found.data<float>()[i], expected.data<float>()[i], 2e-5) << i;
+  }
+}
+
+// float16 and bfloat16 are computed in float32 and rounded once, as the reference does.
+TEST(SimdMoves, BfloatsAreThoseOfTheReference) {
+  const Tensor x = counting({2, 3, 7, 5}, 0.0719f, -2.f).to(DType::kBF16);
+  for (const char* op : {"relu", "neg", "sqrt", "abs", "round", "hardswish"})
+    OneCall(concat("aten.", op, ".default"), {x}).expect_equal(op);
+  OneCall("aten.add.Tensor", {x, x}).expect_equal("add");
+  OneCall("aten.mul_.Tensor", {x, x}).expect_equal("mul_");
+  OneCall("aten.max_pool2d.default", {x, Argument(List{3, 3})}).expect_equal("max_pool2d");
+  OneCall("aten.to.dtype", {x, Argument(DType::kF32)}).expect_equal("to float32");
+  OneCall("aten.to.dtype", {counting({77}, 0.0719f, -2.f), Argument(DType::kBF16)}).expect_equal("to bfloat16");
+}
+
+}  // namespace
+}  // namespace qdq::simd_moves_test
