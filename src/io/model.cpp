@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "format/bytes.h"
 #include "io/onnx.h"
+#include "io/onnx/import.h"
 #include "io/pt2.h"
 #include "op/op.h"
 
@@ -19,6 +20,7 @@ Program load_fixed_pt2(std::shared_ptr<const format::ByteSource> source, const O
       fixed.values.empty() && fixed.shapes.empty(), kInvalidArgument,
       "inputs and sizes can be fixed only in ONNX models, and this is a .pt2 file; export the program again with ",
       fixed.values.empty() ? fixed.shapes.begin()->first : fixed.values.begin()->first, " fixed");
+  register_deferred_onnx();  // which a program has that was an ONNX model
   return load_pt2(std::move(source));
 }
 }  // namespace

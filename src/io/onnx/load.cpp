@@ -161,8 +161,9 @@ void OnnxImport::read_node(const OnnxNode& node) {
   try {
     read_known(node, *op);
   } catch (Error& error) {
-    if (error.message.find(node.name) == std::string::npos || node.name.empty())
-      error.message = concat("the ONNX node ", name_of(node), " (", node.op_type, "): ", error.message);
+    const std::string where = concat("the ONNX node ", name_of(node), " (", node.op_type, ")");
+    const bool is_named = !node.name.empty() && error.message.find(node.name) != std::string::npos;
+    if (!is_named && error.message.find(where) == std::string::npos) error.message = concat(where, ": ", error.message);
     if (error.node.empty()) error.node = node.name;
     if (error.op.empty()) error.op = node.op_type;
     if (error.code != ErrorCode::kUnsupported) throw;

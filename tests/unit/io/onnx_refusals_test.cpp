@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "format/onnx_file.h"
+#include "io/model.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
+#include "op/custom.h"
 #include "op/op.h"
 #include "unit/format/expect_error.h"
 
@@ -296,6 +298,31 @@ TEST(OnnxLoad, AxesThatARunComputesWaitForIt) {
   const Program program = load_onnx(format::write_onnx_file(file));
   check_ops(*program.graph);
   EXPECT_EQ(program.graph->find("reduce_sum")->target(), "torch.ops.onnx.ReduceSum.v17");
+}
+
+// So they do in a .pt2 file, which a process may open that has seen no ONNX model.
+TEST(OnnxLoad, AxesThatARunComputesWaitForItInAnArchiveToo) {
+  format::OnnxFile file = model({node("ReduceMean", {"x", "axes"}, {"y"})});
+  file.opsets = {{"", 18}};
+  file.inputs.push_back({"axes", DType::kS64, std::vector<format::OnnxDimension>{{1, ""}}});
+  file.outputs[0] = {"y", DType::kF32, std::vector<format::OnnxDimension>{{std::nullopt, "rows"}, {1, ""}}};
+  const std::vector<std::byte> archive = save_pt2(load_onnx(format::write_onnx_file(file)));
+  set_op_resolver(nullptr);
+  const Program program = load_program(archive);
+  EXPECT_EQ(program.graph->find("reduce_mean")->target(), "torch.ops.onnx.ReduceMean.v18");
+  check_ops(*program.graph);
+}
+
+// A node without a name is named once.
+TEST(OnnxRefusals, WhatANodeWithoutANameLacks) {
+  format::OnnxNode relu = node("Relu", {""}, {"y"});
+  relu.name = "";
+  try {
+    load_onnx(format::write_onnx_file(model({relu})));
+    FAIL() << "a Relu of nothing opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message, "the ONNX node y (Relu) lacks its input 0");
+  }
 }
 
 // x + y by If on the input deep, which open sizes of both share.
