@@ -388,7 +388,10 @@ def attention(g):
         held = g.numpy.integers(0, 2, [batch, keys])
         held[:, 0] = 1
         mask = g.value(held.astype(np.int32))
-    added = g.operand(np.float32, shape=[g.among(1, batch), g.among(1, heads), length, keys]) if g.chance(0.4) else ""
+    added = ""
+    if g.chance(0.4):  # of samples that share it among heads, ONNX Runtime reads that of another sample
+        shared = g.among(1, batch)
+        added = g.operand(np.float32, shape=[shared, g.among(1, heads) if shared == 1 else heads, length, keys])
     attributes = {"num_heads": heads, "scale": maybe(g, 0.4), "mask_filter_value": maybe(g, -1000.0)}
     if keys == length:  # of more keys, ONNX Runtime's last query sees all
         attributes["unidirectional"] = maybe(g, 1, 0.3)
