@@ -7,6 +7,7 @@
 #include "exec/simd_obstacles.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
+#include "op/facts.h"
 
 namespace qdq {
 namespace {
@@ -128,6 +129,47 @@ class ReduceOp : public CompiledOp {
   Kind kind_;
 };
 
+// linalg_vector_norm of order 2: the root of the sum of squares.
+class RootOfSquaresOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || call.number(1) != 2 || !call.is_none(4))
+      return run_reference(call, "its input is empty, not float32 or a single number, or it has another order");
+    const Tensor x = given.contiguous(), squares = uninitialized(x.sizes(), DType::kF32);
+    kernel::mul_f32(x.data<float>(), x.data<float>(), x.numel(), squares.data<float>());
+    const Value sum = sums_.run(Call<Tensor>(*find_op("torch.ops.aten.sum.dim_IntList"), {squares, call[2], call[3]}));
+    const Tensor out = *sum.get_if<Tensor>();
+    kernel::sqrt_f32(out.data<float>(), out.numel(), out.data<float>());
+    return out;
+  }
+
+ private:
+  ReduceOp sums_{ReduceOp::Kind::kSum};
+};
+
+// The first half along an axis times the sigmoid of the second.
+class GluOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const int64_t axis = given.dim() == 0 ? 0 : wrap_axis(call.integer(1), given.dim());
+    if (!is_f32(given) || given.numel() == 0 || given.dim() == 0 || given.size(axis) % 2 != 0)
+      return run_reference(call, "its input is empty, not float32, or its halves are not as long");
+    const Tensor x = given.contiguous();
+    Shape sizes = x.sizes();
+    sizes[static_cast<size_t>(axis)] /= 2;
+    const Tensor out = uninitialized(sizes, DType::kF32);
+    const int64_t half = x.stride(axis) * x.size(axis) / 2;
+    for (int64_t i = 0; i < out.numel(); i += half) {
+      const float* from = x.data<float>() + 2 * i;
+      kernel::sigmoid_f32(from + half, half, out.data<float>() + i);
+      kernel::mul_f32(out.data<float>() + i, from, half, out.data<float>() + i);
+    }
+    return out;
+  }
+};
+
 // aten.cat of tensors of one rank and dtype.
 class ConcatOp : public CompiledOp {
  public:
@@ -173,6 +215,12 @@ template <RowLoop loop> std::unique_ptr<CompiledOp> make_softmax(const Node&, bo
 template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Node&, bool) {
   return std::make_unique<ReduceOp>(kind);
 }
+std::unique_ptr<CompiledOp> make_root_of_squares(const Node&, bool) { return std::make_unique<RootOfSquaresOp>(); }
+std::unique_ptr<CompiledOp> make_glu(const Node&, bool) { return std::make_unique<GluOp>(); }
+std::string norm_obstacle(const Node& node) {
+  if (argument_of(node, 1).number().value_or(2) != 2) return "its order is not 2";
+  return elementwise_obstacle(node);
+}
 std::unique_ptr<CompiledOp> make_concat(const Node&, bool) { return std::make_unique<ConcatOp>(); }
 
 constexpr SimdOp kAlongAxes[] = {
@@ -184,6 +232,8 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.sum.dim_IntList", make_reduce<ReduceOp::Kind::kSum>, elementwise_obstacle},
     {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
+    {"aten.linalg_vector_norm.default", make_root_of_squares, norm_obstacle},
+    {"aten.glu.default", make_glu, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},
 };
 constexpr SimdOp kJoining[] = {{"aten.cat.default", make_concat, nullptr}};

@@ -1,6 +1,7 @@
 // Operators over elements on the portable loops: of one tensor, and of two that are broadcast against each other.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -107,6 +108,14 @@ void threshold(const Call<Tensor>& call, const float* x, int64_t n, float* out) 
   kernel::threshold_f32(x, n, static_cast<float>(call.number(1)), static_cast<float>(call.number(2)), out);
 }
 
+void square(const Call<Tensor>&, const float* x, int64_t n, float* out) { kernel::mul_f32(x, x, n, out); }
+// -softplus(-x)
+void log_sigmoid(const Call<Tensor>&, const float* x, int64_t n, float* out) {
+  kernel::neg_f32(x, n, out);
+  kernel::softplus_f32(out, n, 1, 20, out);
+  kernel::neg_f32(out, n, out);
+}
+
 constexpr int64_t kStretch = 512;
 
 // As PyTorch multiplies; out may be x.
@@ -172,6 +181,17 @@ void add_scaled(const float* a, const float* b, float factor, int64_t n, float* 
   if (factor == 1) kernel::add_f32(a, b, n, out);
   else if (factor == -1) kernel::sub_f32(a, b, n, out);
   else kernel::add_scaled_f32(a, b, factor, n, out);
+}
+
+// Between a and b by a weight, from the nearer one, as PyTorch computes it.
+void lerp(const float* a, const float* b, float weight, int64_t n, float* out) {
+  float way[kStretch];
+  for (int64_t i = 0; i < n; i += kStretch) {
+    const int64_t count = std::min(kStretch, n - i);
+    kernel::sub_f32(b + i, a + i, count, way);
+    if (std::abs(weight) < 0.5f) kernel::add_scaled_f32(a + i, way, weight, count, out + i);
+    else kernel::add_scaled_f32(b + i, way, weight - 1, count, out + i);
+  }
 }
 
 // Two operands broadcast to the shape of the result, with axes joined where the elements of both go on evenly.
@@ -337,12 +357,14 @@ std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
   return Tensor::scalar(static_cast<float>(call.number(i)));
 }
 
-// aten.where of float32 by a condition, all broadcast to one shape.
+// aten.where of float32 by a condition, all broadcast to one shape; masked_fill has the arguments in another order.
 class WhereOp : public CompiledOp {
  public:
+  WhereOp(size_t condition, size_t yes, size_t no) : condition_(condition), yes_(yes), no_(no) {}
+
   Value run(const Call<Tensor>& call) override {
-    const Tensor* condition = call[0].get_if<Tensor>();
-    const std::optional<Tensor> yes = floats_of(call, 1), no = floats_of(call, 2);
+    const Tensor* condition = call[condition_].get_if<Tensor>();
+    const std::optional<Tensor> yes = floats_of(call, yes_), no = floats_of(call, no_);
     if (condition == nullptr || condition->dtype() != DType::kBool || !yes || !no)
       return run_reference(call, "its condition is not bool, or a value is not float32");
     const Shape sizes = broadcast_shapes(condition->sizes(), broadcast_shapes(yes->sizes(), no->sizes()));
@@ -372,6 +394,8 @@ class WhereOp : public CompiledOp {
     if (c_step == 1 && a_step == 1 && b_step == 0) return select_dense<1, 0>(c, a, b, n, out);
     for (int64_t i = 0; i < n; ++i) out[i] = c[i * c_step] ? a[i * a_step] : b[i * b_step];
   }
+
+  size_t condition_, yes_, no_;
 };
 // n comparisons of a row, whose operands go on by their steps.
 using CompareRow = void (*)(const float* x, int64_t x_step, const float* y, int64_t y_step, int64_t n, bool* out);
@@ -444,7 +468,12 @@ template <class Logic> std::unique_ptr<CompiledOp> make_logic(const Node&, bool)
 template <class Compare> std::unique_ptr<CompiledOp> make_compare(const Node&, bool) {
   return std::make_unique<CompareOp>(compare_row<Compare>);
 }
-std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp>(); }
+std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp>(0, 1, 2); }
+std::unique_ptr<CompiledOp> make_masked_fill(const Node&, bool) { return std::make_unique<WhereOp>(1, 2, 0); }
+std::string masked_fill_obstacle(const Node& node) {
+  if (op_of(node)->is_in_place()) return "it is in place";
+  return elementwise_obstacle(node);
+}
 
 template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& node, bool) {
   return std::make_unique<UnaryOp>(loop, op_of(node)->is_in_place());
@@ -459,6 +488,8 @@ constexpr SimdOp kElementwise[] = {
     {"aten.where.self", make_where, nullptr},
     {"aten.where.ScalarOther", make_where, nullptr},
     {"aten.where.ScalarSelf", make_where, nullptr},
+    {"aten.masked_fill.Scalar", make_masked_fill, masked_fill_obstacle},
+    {"aten.masked_fill.Tensor", make_masked_fill, masked_fill_obstacle},
     {"aten.relu.default", make_unary<plain<kernel::relu_f32>>, elementwise_obstacle},
     {"aten.relu6.default", make_unary<relu6>, elementwise_obstacle},
     {"aten.hardtanh.default", make_unary<hardtanh>, elementwise_obstacle},
@@ -501,6 +532,14 @@ constexpr SimdOp kElementwise[] = {
     {"aten.clamp_min.default", make_unary<clamp_min>, elementwise_obstacle},
     {"aten.clamp_max.default", make_unary<clamp_max>, elementwise_obstacle},
     {"aten.pow.Tensor_Scalar", make_unary<power>, elementwise_obstacle},
+    {"aten.exp2.default", make_unary<plain<kernel::exp2_f32>>, elementwise_obstacle},
+    {"aten.log2.default", make_unary<plain<kernel::log2_f32>>, elementwise_obstacle},
+    {"aten.log10.default", make_unary<plain<kernel::log10_f32>>, elementwise_obstacle},
+    {"aten.trunc.default", make_unary<plain<kernel::trunc_f32>>, elementwise_obstacle},
+    {"aten.sign.default", make_unary<plain<kernel::sign_f32>>, elementwise_obstacle},
+    {"aten.square.default", make_unary<square>, elementwise_obstacle},
+    {"aten.log_sigmoid.default", make_unary<log_sigmoid>, elementwise_obstacle},
+    {"aten.lerp.Scalar", make_binary<lerp, Form::kAdd>, elementwise_obstacle},
     {"aten.threshold.default", make_unary<threshold>, elementwise_obstacle},
     {"aten.add.Tensor", make_binary<add_scaled, Form::kAdd>, nullptr},
     {"aten.add.Scalar", make_binary<add_scaled, Form::kAdd>, nullptr},

@@ -31,6 +31,8 @@ void abs_f32(const float* x, int64_t n, float* out);
 void round_f32(const float* x, int64_t n, float* out);  // to the nearest integer, half to even
 void floor_f32(const float* x, int64_t n, float* out);
 void ceil_f32(const float* x, int64_t n, float* out);
+void trunc_f32(const float* x, int64_t n, float* out);
+void sign_f32(const float* x, int64_t n, float* out);  // 1, -1 or 0; 0 for NaN
 
 // Nearly silu_f32 of kernel/math.h, at half of its cost, for results that are rounded to 8 bits at once: from x = 12 on
 // x itself, from -12 down 0, and between them x (c (s + 7078.0073) (y + 1653.505) / ((s - 21836.707) (y + 291.9163) +

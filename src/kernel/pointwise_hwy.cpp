@@ -117,6 +117,15 @@ void integer_below(const float* x, int64_t n, float* out) {
 void integer_above(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) HWY_ATTR { return hn::Ceil(v); });
 }
+void integer_part(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return hn::Trunc(v); });
+}
+void sign(const float* x, int64_t n, float* out) {
+  const V zero = hn::Zero(D()), one = hn::Set(D(), 1.0f);
+  map(x, n, out, [&](V v) HWY_ATTR {
+    return hn::Sub(hn::IfThenElseZero(hn::Gt(v, zero), one), hn::IfThenElseZero(hn::Lt(v, zero), one));
+  });
+}
 void near_silu(const float* x, int64_t n, float* out) {
   const NearSilu<D> silu;
   map(x, n, out, [&](V v) HWY_ATTR { return silu(v); });
@@ -156,6 +165,8 @@ HWY_EXPORT(absolute);
 HWY_EXPORT(nearest);
 HWY_EXPORT(integer_below);
 HWY_EXPORT(integer_above);
+HWY_EXPORT(integer_part);
+HWY_EXPORT(sign);
 HWY_EXPORT(near_silu);
 HWY_EXPORT(scale_shift);
 
@@ -239,6 +250,13 @@ void floor_f32(const float* x, int64_t n, float* out) {
 }
 void ceil_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(integer_above)(x + i, count, out + i); });
+}
+
+void trunc_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(integer_part)(x + i, count, out + i); });
+}
+void sign_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(sign)(x + i, count, out + i); });
 }
 
 void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,

@@ -1,4 +1,4 @@
-// Trigonometric and hyperbolic functions and their inverses, in double and in vectors of any width, rounded once.
+// Trigonometric and hyperbolic functions, their inverses, and other bases than e; in double and in vectors of any width, rounded once.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -63,6 +63,15 @@ void acos_run(const float* x, int64_t n, float* out) {
     return hn::Mul(wide(2), atan_of(half));
   });
 }
+void exp2_run(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](VW v) HWY_ATTR { return wide_exp(hn::Mul(v, wide(0x1.62e42fefa39efp-1))); });
+}
+// log(x) times a factor.
+void log_run(const float* x, int64_t n, double factor, float* out) {
+  map(x, n, out, [&](VW v) HWY_ATTR {
+    return hn::IfThenElse(hn::Ge(v, wide(0)), hn::Mul(wide_log(v), wide(factor)), not_a_number());
+  });
+}
 void sinh_run(const float* x, int64_t n, float* out) {
   map(x, n, out, [](VW v) HWY_ATTR {
     const VW power = wide_exp(v), large = hn::Mul(wide(0.5), hn::Sub(power, hn::Div(wide(1), power)));
@@ -105,6 +114,8 @@ namespace {
 HWY_EXPORT(atan_run);
 HWY_EXPORT(asin_run);
 HWY_EXPORT(acos_run);
+HWY_EXPORT(exp2_run);
+HWY_EXPORT(log_run);
 HWY_EXPORT(sinh_run);
 HWY_EXPORT(cosh_run);
 HWY_EXPORT(asinh_run);
@@ -120,6 +131,17 @@ template <class Run> void in_threads(const float* x, int64_t n, float* out, Run 
 void atan_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(atan_run)); }
 void asin_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(asin_run)); }
 void acos_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(acos_run)); }
+void exp2_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(exp2_run)); }
+void log2_f32(const float* x, int64_t n, float* out) {
+  in_threads(x, n, out, [](const float* from, int64_t count, float* to) {
+    HWY_DYNAMIC_DISPATCH(log_run)(from, count, 0x1.71547652b82fep+0, to);
+  });
+}
+void log10_f32(const float* x, int64_t n, float* out) {
+  in_threads(x, n, out, [](const float* from, int64_t count, float* to) {
+    HWY_DYNAMIC_DISPATCH(log_run)(from, count, 0x1.bcb7b1526e50ep-2, to);
+  });
+}
 void sinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(sinh_run)); }
 void cosh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(cosh_run)); }
 void asinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(asinh_run)); }

@@ -472,16 +472,40 @@ def call(words):
     return done.stdout
 
 
-def time_qdq(command, name):
+def time_qdq(command, model):
     """CPU milliseconds, and the share of the plain loops."""
-    folder = WORK / folder_of(name)
-    words = [*shlex.split(command), "benchmark", folder / "model.onnx", "--inputs", folder / "inputs.npz", "--json"]
+    words = [*shlex.split(command), "benchmark", model, "--inputs", model.parent / "inputs.npz", "--json"]
     report = lambda runs, *more: json.loads(call([*words, "--runs", runs, *more]))[0]
     first = report(2, "--profile", "--explain")
     steps = [(s["seconds"], s["backend"] == "reference") for s in first["steps"]]
     plain = sum(seconds for seconds, is_plain in steps if is_plain) / max(1e-12, sum(seconds for seconds, _ in steps))
     count = max(3, min(2000, int(SECONDS / max(1e-6, first["wall_seconds"]["median"]))))
     return 1e3 * report(count)["cpu_seconds"]["median"], plain
+
+
+def time_and_tell(theirs, others, options, model_of):
+    """Times qdq on what the others took, and prints the table."""
+    results, failures = [], []
+    for case in theirs:
+        if "problem" in case:
+            failures.append(f"{case['name']}, {others}: {case['problem']}")
+        try:
+            ours, plain = time_qdq(options.qdq, model_of(case["name"]))
+            results.append({"name": case["name"], "qdq": ours, "other": case.get("ms"), "plain": plain})
+        except RuntimeError as error:
+            failures.append(f"{case['name']}, qdq: {error}")
+    ratio = lambda result: result["qdq"] / max(1e-6, result["other"]) if result["other"] else 0
+    print(f"| operator | qdq | {others} | ratio | plain loops |\n|---|---|---|---|---|")
+    for result in sorted(results, key=ratio, reverse=True):
+        other = "–" if result["other"] is None else f"{result['other']:.3g}"
+        figures = f"{result['qdq']:.3g} | {other} | {ratio(result):.2f} | {100 * result['plain']:.0f} %"
+        print(f"| {result['name']} | {figures} |")
+    print()
+    for failure in failures:
+        print(f"FAIL {failure}")
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+    return 0 if results else 1
 
 
 def main():
@@ -496,27 +520,7 @@ def main():
     options = parser.parse_args()
     words = [*shlex.split(options.onnxruntime), "python3", "tests/bench/onnx_operators.py", "--in-onnxruntime"]
     theirs = [json.loads(line) for line in call([*words, *options.only]).splitlines() if line.startswith("{")]
-    results, failures = [], []
-    for case in theirs:
-        if "problem" in case:
-            failures.append(f"{case['name']}, ONNX Runtime: {case['problem']}")
-        try:
-            ours, plain = time_qdq(options.qdq, case["name"])
-            results.append({"name": case["name"], "qdq": ours, "onnxruntime": case.get("ms"), "plain": plain})
-        except RuntimeError as error:
-            failures.append(f"{case['name']}, qdq: {error}")
-    ratio = lambda result: result["qdq"] / max(1e-6, result["onnxruntime"]) if result["onnxruntime"] else 0
-    print("| operator | qdq | ONNX Runtime | ratio | plain loops |\n|---|---|---|---|---|")
-    for result in sorted(results, key=ratio, reverse=True):
-        other = "–" if result["onnxruntime"] is None else f"{result['onnxruntime']:.3g}"
-        figures = f"{result['qdq']:.3g} | {other} | {ratio(result):.2f} | {100 * result['plain']:.0f} %"
-        print(f"| {result['name']} | {figures} |")
-    print()
-    for failure in failures:
-        print(f"FAIL {failure}")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-    return 0 if results else 1
+    return time_and_tell(theirs, "ONNX Runtime", options, lambda name: WORK / folder_of(name) / "model.onnx")
 
 
 if __name__ == "__main__":

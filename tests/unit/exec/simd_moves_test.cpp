@@ -284,6 +284,17 @@ TEST(SimdMoves, DeformableConvolutionsAgreeWithTheReference) {
   }
 }
 
+TEST(SimdMoves, MasksAreFilled) {
+  const Tensor x = numbers({2, 3, 40}, true), mask = integers({3, 40}, 2, DType::kBool),
+               number = Tensor::of<float>({}, {-3});
+  OneCall("aten.masked_fill.Scalar", {x, mask, Argument(-1e9)}).expect_equal("masked_fill.Scalar");
+  OneCall("aten.masked_fill.Tensor", {x, mask, number}).expect_equal("masked_fill.Tensor");
+  OneCall("aten.masked_fill.Scalar", {x.to(DType::kF16), mask, Argument(-9)}).expect_equal("masked_fill of float16");
+  OneCall("aten.sign.default", {x}).expect_equal("sign");
+  OneCall("aten.trunc.default", {x}).expect_equal("trunc");
+  OneCall("aten.square.default", {numbers({3, 33}, true)}).expect_equal("square");
+}
+
 // float16 and bfloat16 are computed in float32 and rounded once, as the reference does.
 TEST(SimdMoves, BfloatsAreThoseOfTheReference) {
   const Tensor x = counting({2, 3, 7, 5}, 0.0719f, -2.f).to(DType::kBF16);
