@@ -1,4 +1,5 @@
-// Trigonometric and hyperbolic functions, their inverses, and other bases than e; in double and in vectors of any width, rounded once.
+// Trigonometric and hyperbolic functions, their inverses, and other bases than e; in double, in vectors of any width,
+// and rounded once.
 #include <algorithm>
 
 #include "base/parallel.h"
