@@ -10,7 +10,7 @@ const {
   openPage,
   quantize,
   scratch,
-  shapes,
+  clothing,
   takeExample,
   text,
 } = require("./page.js");
@@ -39,14 +39,14 @@ test("cancels in the middle and can begin again", async () => {
   await page.click(".intake summary");
   await page.fill("#batch-size", "1");
   await page.press("#batch-size", "Enter");
-  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("128 batches"));
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("100 batches"));
   await cancelAt(page, "progress", "batch [1-9]");
   await page.click("#start");
   await page.waitForFunction(() => document.querySelector("#progress-text").textContent === "Cancelled.");
   expect(await page.isHidden("#result")).toBe(true);
   await page.fill("#batch-size", "16");
   await page.press("#batch-size", "Enter");
-  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("in 8 batches"));
+  await page.waitForFunction(() => document.querySelector("#calibration-summary").textContent.includes("in 7 batches"));
   await quantize(page);
   expect(await page.isVisible("#size")).toBe(true);
   expect(problems).toEqual([]);
@@ -58,13 +58,13 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
     page.waitForFunction(([id, wanted]) => document.getElementById(id).textContent.startsWith(wanted), [id, wanted]);
 
   await cancelAt(page, "open", "^Reading model.pt2");
-  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
   await told("open-text", "Cancelled.");
   expect(await page.isHidden("#data")).toBe(true);
 
-  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
   await page.waitForSelector("#layers-view tbody tr");
-  const others = ["calibration/labels.csv", "preprocess.json"].map((file) => path.join(shapes, file));
+  const others = ["calibration/labels.csv", "preprocess.json"].map((file) => path.join(clothing, file));
   await page.setInputFiles("#calibration-files", [...images("calibration", 24), ...others]);
   await page.waitForSelector("#calibration-summary:not(:empty)");
   await cancelAt(page, "data", "^Reading the calibration data");
@@ -99,7 +99,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   await page.click("#start");
   await told("progress-text", "Cancelled. The earlier result is kept");
   expect(await text(page, "#top1")).toBe(top1);
-  await page.setInputFiles("#test-files", [...images("test", 16), path.join(shapes, "test/labels.csv")]);
+  await page.setInputFiles("#test-files", [...images("test", 16), path.join(clothing, "test/labels.csv")]);
   await page.waitForSelector("#measure:not([hidden])");
   expect(await text(page, "#measure")).toBe("Measure this result on this data");
   await page.click("#measure");
@@ -111,7 +111,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
 
 test("says what is wrong with broken files and goes on", async () => {
   const { page, problems } = await openPage(tested.browser, tested.server.url);
-  const model = readFileSync(path.join(shapes, "model.pt2"));
+  const model = readFileSync(path.join(clothing, "model.pt2"));
   const refused = async (input, files, ...parts) => {
     await page.setInputFiles(input, files);
     await page.waitForFunction(
@@ -137,7 +137,7 @@ test("says what is wrong with broken files and goes on", async () => {
   );
   expect(await page.isHidden("#data")).toBe(true);
 
-  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
   await page.waitForSelector("#layers-view tbody tr");
   await refused("#calibration-files", buffer("a.npy", "no array"), "a.npy");
   expect(await page.isDisabled("#start")).toBe(true);
@@ -152,7 +152,7 @@ test("says what is wrong with broken files and goes on", async () => {
   expect(await page.isDisabled("#start")).toBe(true);
 
   const good = images("calibration", 4).map((file) => buffer(path.basename(file), readFileSync(file)));
-  const how = buffer("preprocess.json", readFileSync(path.join(shapes, "preprocess.json")));
+  const how = buffer("preprocess.json", readFileSync(path.join(clothing, "preprocess.json")));
   await refused("#calibration-files", [...good, buffer("how.json", '{"resiez": 3}')], "resiez");
   // A broken image is met when its batch is decoded.
   await page.setInputFiles("#calibration-files", [...good, buffer("zz.png", "no picture"), how]);

@@ -8,30 +8,32 @@ const { chromium } = require("playwright-core");
 
 const root = path.join(__dirname, "../..");
 const shapes = path.join(root, "examples/shapes");
+const clothing = path.join(root, "examples/clothing"); // the example of the page
 const scratch = mkdtempSync(path.join(tmpdir(), "qdq-page-"));
 
 const preprocess = ["--preprocess", "preprocess.json"];
 const images = (folder, count) =>
-  readdirSync(path.join(shapes, folder))
+  readdirSync(path.join(clothing, folder))
     .filter((name) => name.endsWith(".png"))
     .slice(0, count)
-    .map((name) => path.join(shapes, folder, name));
+    .map((name) => path.join(clothing, folder, name));
 const text = (page, selector) => page.textContent(selector);
 // A file that is chosen or dropped without being on a disk.
 const buffer = (name, content) => ({ name, mimeType: "application/octet-stream", buffer: Buffer.from(content) });
 
-// The native command line, with the example's folder as working folder.
-const qdq = (...args) =>
+// The native command line, with an example's folder as working folder.
+const qdqIn = (cwd, ...args) =>
   execFileSync(path.join(root, "build/native/qdq"), args, {
-    cwd: shapes,
+    cwd,
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
   });
+const qdq = (...args) => qdqIn(clothing, ...args);
 
 // The same on WebAssembly, as npx runs it.
 const npxQdq = (...args) =>
   execFileSync(process.execPath, [path.join(root, "dist/cjs/node/cli.js"), ...args], {
-    cwd: shapes,
+    cwd: clothing,
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -124,6 +126,19 @@ async function takeExample(page) {
   await page.waitForSelector("#start:focus:not([disabled])");
 }
 
+// Takes the drawn shapes, which int8 costs two points.
+async function takeShapes(page) {
+  await page.setInputFiles("#model-file", path.join(shapes, "model.pt2"));
+  await page.waitForSelector("#layers-view tbody tr");
+  for (const use of ["calibration", "test"]) {
+    await page.setInputFiles(`#${use}-files-folder`, path.join(shapes, use));
+    await page.waitForSelector(`#${use}-summary:not(:empty)`);
+    await page.setInputFiles(`#${use}-files`, path.join(shapes, "preprocess.json"));
+  }
+  await page.waitForFunction(() => document.querySelector("#preprocess").value.includes("0.215"));
+  await page.waitForSelector("#start:not([disabled])");
+}
+
 // Shows a view.
 const openTab = (page, name) => page.click(`[role=tab][data-tab=${name}]`);
 
@@ -148,6 +163,7 @@ function npy(shape, values) {
 
 module.exports = {
   buffer,
+  clothing,
   downloaded,
   images,
   inBrowser,
@@ -160,11 +176,13 @@ module.exports = {
   plainServer,
   preprocess,
   qdq,
+  qdqIn,
   quantize,
   root,
   scratch,
   serve,
   shapes,
   takeExample,
+  takeShapes,
   text,
 };

@@ -93,7 +93,7 @@ export function dropZone(
   return zone;
 }
 
-// The files of examples/shapes as the build packed them (vite.config.ts).
+// The files of examples/clothing as the build packed them (vite.config.ts).
 export async function loadExample(): Promise<NamedFile[]> {
   const get = async (name: string): Promise<Response> => {
     const response = await fetch(new URL(`example/${name}`, document.baseURI));

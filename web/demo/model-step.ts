@@ -140,7 +140,7 @@ export function modelStep(
       "div",
       { class: "try" },
       button,
-      h("p", {}, "A small network that tells 16 shapes apart, with its images (2 MB)."),
+      h("p", {}, "A small network that names clothing, with 400 photographs (0.5 MB)."),
     ),
     work.element,
     problem,
