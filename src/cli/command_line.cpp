@@ -12,9 +12,9 @@ namespace qdq {
 CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), command(std::move(command)) {
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "print this help");
-  for (const auto& [theirs, ours] : {std::pair("SUBCOMMAND", "VERB"), std::pair("Positionals", "Arguments"),
-                                     std::pair("REQUIRED", "(required)"), std::pair("Needs", "needs"),
-                                     std::pair("Excludes", "not with")})
+  for (const auto& [theirs, ours] :
+       {std::pair("SUBCOMMAND", "VERB"), std::pair("Positionals", "Arguments"), std::pair("REQUIRED", "(required)"),
+        std::pair("Needs", "needs"), std::pair("Excludes", "not with")})
     app.get_formatter()->label(theirs, ours);
   app.set_version_flag(
       "--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); },

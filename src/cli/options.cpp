@@ -183,10 +183,11 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
                   "leave a module or all modules of a type in float: features.0, torch.nn.Linear; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  auto* weight_bits = verb.add_option("--weight-bits", options.weight_bits,
-                                      "bits of the weights' integers, 2 to 8 (8); with --for, 7 or 8; below 8, add --recover")
-                          ->check(whole_number(2, 8))
-                          ->type_name("N");
+  auto* weight_bits =
+      verb.add_option("--weight-bits", options.weight_bits,
+                      "bits of the weights' integers, 2 to 8 (8); with --for, 7 or 8; below 8, add --recover")
+          ->check(whole_number(2, 8))
+          ->type_name("N");
   auto* observer = add_observer_option(verb, options.observer);
   auto* group_size = add_group_size_option(verb, options.group_size);
   verb.add_option("--activation-bits", options.activation_bits,

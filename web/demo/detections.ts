@@ -124,8 +124,8 @@ export function maskOf(value: Value): (Size & { classes: Int32Array }) | undefin
 
 const isPlane = ({ shape }: Value): boolean => shape.length >= 2 && shape.slice(-2).every((extent) => extent >= 8);
 
-// Whether planes of numbers are the classes of pixels. A detector's are not: they have a size for each scale, or tell of
-// cells that are larger than a mask's.
+// Whether planes of numbers are the classes of pixels. A detector's are not: they have a size for each scale, or tell
+// of cells that are larger than a mask's.
 function areMasks(values: readonly Value[], picture: Size | undefined): boolean {
   const coarsest = 8; // pixels of the input in one of a mask, by each side
   const planes = values.filter(isPlane).map(({ shape }) => shape);
