@@ -256,11 +256,6 @@ describe.each(Object.entries(builds))("%s", (name, qdq) => {
       ["quantize", modelPath, ...calibration, "-o", "/proc/no.pt2"],
       /^qdq: cannot write \/proc\/no.pt2: no such file or directory\n$/,
     ],
-    [
-      "a backend that this build does not have",
-      ["run", modelPath, "--inputs", path.join(folder, "test"), "-o", "no.npz", "--backend", "onednn"],
-      /onednn/,
-    ],
   ])("%s ends with 1 and one line", (_, args, pattern) => {
     fs.writeFileSync(at("cut.pt2"), fs.readFileSync(modelPath).subarray(0, 3000));
     fs.writeFileSync(at("empty.json"), "\n");
