@@ -76,6 +76,13 @@ TEST_F(DiskTest, RefusesWithPathAndReason) {
   EXPECT_FALSE(disk().is_folder(folder + "/none"));
 }
 
+TEST_F(DiskTest, KnowsWhereNoFileCanBeMadeAndLeavesNothing) {
+  EXPECT_EQ(disk().why_not_written(folder), "");
+  EXPECT_TRUE(fs::is_empty(folder));
+  EXPECT_EQ(disk().why_not_written("/proc"), "no such file or directory");
+  EXPECT_EQ(disk().why_not_written(folder + "/none"), "no such file or directory");
+}
+
 TEST_F(DiskTest, WritesThroughSymbolicLinks) {
   const fs::path target = fs::path(folder) / "deep" / "target.bin", link = fs::path(folder) / "link.bin";
   fs::create_directories(target.parent_path());
