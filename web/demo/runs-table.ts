@@ -23,7 +23,7 @@ export function decibelsText({ evaluation }: Run): string {
 // What was done besides calibrating; "": nothing.
 export function wayOf({ remedies, losses }: Quantized): string {
   if (losses) return `trained, ${losses.length} ${losses.length === 1 ? "epoch" : "epochs"}`;
-  return remedies ? "accuracy recovered" : "";
+  return remedies ? "recovered" : "";
 }
 
 export function runsTable(store: Store, save: (run: Run) => void): HTMLElement | "" {
