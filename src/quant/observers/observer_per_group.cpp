@@ -2,8 +2,8 @@
 #include "quant/observers/observer_per_group.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 
 #include "base/parallel.h"
 #include "quant/observers/observer_statistics.h"
@@ -15,17 +15,46 @@ namespace {
 // The parts of a range that are tried, in units of its fortieth: the first are the largest.
 constexpr int kUnits = 40, kLargest = 43, kSmallest = 20;
 
-double error_of_group(const float* values, int64_t count, float scale, int64_t zero_point, IntegerRange range) {
-  double sum = 0;
-  const float zero = static_cast<float>(zero_point), inverse = 1 / scale;
-  for (int64_t i = 0; i < count; ++i) {
-    const float integer = std::clamp(std::nearbyint(values[i] * inverse + zero), static_cast<float>(range.min),
-                                     static_cast<float>(range.max));
-    const double error = static_cast<double>((integer - zero) * scale) - static_cast<double>(values[i]);
-    sum += error * error;
+constexpr size_t kParts = kLargest - kSmallest + 1;
+
+// The parts of a group's range side by side, the largest first, and the squares of what they round off.
+struct Parts {
+  std::array<float, kParts> min, max, scale, inverse, zero;
+  std::array<double, kParts> errors{};
+
+  Parts(float low, float high, const ObserverArgs& args, IntegerRange range) {
+    for (size_t k = 0; k < kParts; ++k) {
+      const float by = static_cast<float>(kLargest - static_cast<int>(k)) / kUnits;
+      min[k] = low * by;
+      max[k] = high * by;
+    }
+    const QParams qparams = qparams_of_range(min, max, args, range);
+    for (size_t k = 0; k < kParts; ++k) {
+      scale[k] = qparams.scale[k];
+      inverse[k] = 1 / scale[k];
+      zero[k] = static_cast<float>(qparams.zero_point[k]);
+    }
   }
-  return sum;
-}
+
+  // Adds the errors of values in their order. Adding and taking away 1.5 * 2^23 rounds half to even, as integers of at
+  // most 16 bits are far smaller; rounding within integer bounds is the same as bounding what is rounded.
+  void add(const float* values, int64_t count, IntegerRange range) {
+    constexpr float kWhole = 12582912.0f;
+    const auto lowest = static_cast<float>(range.min), highest = static_cast<float>(range.max);
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = values[i];
+      for (size_t k = 0; k < kParts; ++k) {
+        const float within = std::min(std::max(value * inverse[k] + zero[k], lowest), highest);
+        const float integer = (within + kWhole) - kWhole;
+        const double error = static_cast<double>((integer - zero[k]) * scale[k]) - static_cast<double>(value);
+        errors[k] += error * error;
+      }
+    }
+  }
+
+  // The largest of the parts with the least error.
+  size_t best() const { return static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin()); }
+};
 
 }  // namespace
 
@@ -49,7 +78,8 @@ Tensor PerGroupObserver::forward(const Tensor& x) {
   ChannelRanges seen = channel_ranges_of(values, 0);
   min_ = std::move(seen.min);
   max_ = std::move(seen.max);
-  if (!by_error_) return x;
+  constexpr int64_t kMostIntegers = 1 << 16;  // more are too fine for another range to serve better
+  if (!by_error_ || quant_max_ - quant_min_ >= kMostIntegers) return x;
   const IntegerRange range{quant_min_, quant_max_};
   constexpr int64_t kGroupsAtOnce = 256;
   parallel_for(static_cast<int64_t>(min_.size()), kGroupsAtOnce, [&](int64_t begin, int64_t end) {
@@ -57,17 +87,10 @@ Tensor PerGroupObserver::forward(const Tensor& x) {
       const auto at = static_cast<size_t>(i);
       const float low = min_[at], high = max_[at];
       if (!(low <= high) || std::isinf(low) || std::isinf(high)) continue;  // calculate_qparams refuses NaN
-      double least = std::numeric_limits<double>::infinity();
-      for (int part = kLargest; part >= kSmallest; --part) {
-        const float by = static_cast<float>(part) / kUnits, min = low * by, max = high * by;
-        const QParams qparams = qparams_of_range({&min, 1}, {&max, 1}, args_, range);
-        const double error =
-            error_of_group(values.data<float>() + i * group, group, qparams.scale[0], qparams.zero_point[0], range);
-        if (!(error < least)) continue;
-        least = error;
-        min_[at] = min;
-        max_[at] = max;
-      }
+      Parts parts(low, high, args_, range);
+      parts.add(values.data<float>() + i * group, group, range);
+      min_[at] = parts.min[parts.best()];
+      max_[at] = parts.max[parts.best()];
     }
   });
   return x;

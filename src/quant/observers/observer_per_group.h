@@ -12,7 +12,7 @@ namespace qdq {
 // dequantize_per_channel_group, no observer for them). The ranges are those of the newest tensor [rows * groups], in
 // the order of the elements. The first class takes what it sees; the second takes the part of it, a fortieth after the
 // other from a half to 43/40, whose integers are nearest to the values: the least sum of squares, in double and in the
-// order of the elements; of equals the larger range.
+// order of the elements; of equals the larger range. Of integers of more than 16 bits it takes the whole range, too.
 class PerGroupObserver final : public Observer {
  public:
   // Throws Error{kInvalidArgument} for a qscheme that is not per channel, float zero points, a dynamic observer, and
