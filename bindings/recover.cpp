@@ -6,6 +6,7 @@
 #include "border.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "recover/awq.h"
 #include "recover/gptq.h"
 #include "recover/statistics.h"
 #include "report/layer_gains.h"
@@ -32,13 +33,23 @@ std::vector<Batch> batches_from(const val& batches) {
   return out;
 }
 
-// How many layers were rounded. `on_rounding` is told how many of how many are done.
-val round_in_groups(int prepared, const val& batches, const val& on_rounding) {
+// What `work` on the samples returns. `on_done` is told how much of how much is done.
+val work_on_groups(int prepared, const val& batches, const val& on_done, decltype(&gptq) work) {
   return guard([&] {
     return static_cast<int>(
-        gptq(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
-             [&](int64_t done, int64_t total) { on_rounding(static_cast<double>(done), static_cast<double>(total)); }));
+        work(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
+             [&](int64_t done, int64_t total) { on_done(static_cast<double>(done), static_cast<double>(total)); }));
   });
+}
+
+// How many layers were rounded.
+val round_in_groups(int prepared, const val& batches, const val& on_rounding) {
+  return work_on_groups(prepared, batches, on_rounding, gptq);
+}
+
+// How many places were scaled.
+val scale_for_groups(int prepared, const val& batches, const val& on_scaling) {
+  return work_on_groups(prepared, batches, on_scaling, awq);
 }
 
 val observe_layers_of(int prepared) {
@@ -170,6 +181,7 @@ val calibration_warnings(int handle, const val& batch) {
 }  // namespace
 
 EMSCRIPTEN_BINDINGS(qdq_recover) {
+  emscripten::function("awq", &scale_for_groups);
   emscripten::function("gptq", &round_in_groups);
   emscripten::function("observeLayers", &observe_layers_of);
   emscripten::function("recoverByStatistics", &apply_statistics);

@@ -140,6 +140,7 @@ export type { MergeOptions, PartOfData } from "./state.js";
 export type { Metric, MetricSamples } from "./metrics.js";
 export { measure } from "./metrics.js";
 export {
+  awq,
   choosePrecision,
   gptq,
   gptqByStatistics,

@@ -86,6 +86,30 @@ export async function gptq(
   );
 }
 
+/**
+ * Scales the channels that linear layers with weights in groups read, so that those with large activations lose least
+ * by rounding (AWQ): columns of weights are multiplied, and the norm, layer or product in front is divided. What the
+ * float model computes stays the same. Call it before gptq(), which then rounds the scaled weights. Returns how many
+ * places were scaled. The batches are kept in memory. The same samples give the same bytes as `qdq quantize --awq`.
+ * When the signal is aborted, QdqError{Cancelled} is thrown and the program stays as it was.
+ */
+export async function awq(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  options: LongWork = {},
+): Promise<number> {
+  checkOptions("awq", options, ["onProgress", "signal"]);
+  const { onProgress, signal } = options;
+  const raw = await rawBatches(batches);
+  check(signal);
+  return unwrap(
+    module().awq(handleOf(prepared), raw, (done, total) => {
+      onProgress?.({ stage: "scaling channels", done, total });
+      check(signal);
+    }),
+  );
+}
+
 /** What a remedy of recoverByStatistics() did. */
 export interface AppliedRemedy {
   /** What was done. */

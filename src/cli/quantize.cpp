@@ -201,7 +201,7 @@ struct Calibration {
   std::string text;            // of the state
   bool needs_data = false;     // whether the prepared program takes ranges of samples
   double began = 0, ended = 0;
-  int64_t rounded = 0;                           // layers, of --gptq
+  int64_t scaled = 0, rounded = 0;               // places of --awq and layers of --gptq
   format::Json recovery;                         // null: none
   std::optional<std::vector<LayerTimes>> times;  // of --time-layers
   bool uses_data() const { return data && needs_data; }
@@ -229,6 +229,8 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   const bool by_norms = !needs_data && !calibration.is_state && !wishes_precision(options) && options.recover &&
                         recovers_without_data(prepared);
   const bool wanted = !by_norms && wants_recovery(options, data != nullptr, calibration.is_state);
+  QDQ_CHECK(!options.awq || !calibration.is_state, kInvalidArgument, "--awq needs samples, and ", options.data,
+            " has statistics of them; give the samples");
   if (calibration.is_state && (wanted || options.gptq)) {
     calibration.recovery = recover_by_state(options, prepared, host);
     return;
@@ -242,6 +244,10 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   QDQ_CHECK(
       !options.gptq || data, kInvalidArgument,
       "--gptq rounds weights by samples; give some with --calibrate, or the statistics of qdq calibrate --recover");
+  QDQ_CHECK(!options.awq || data, kInvalidArgument, "--awq scales channels by samples; give some with --calibrate");
+  if (options.awq) calibration.scaled = scale_for_groups(prepared, *data, host);
+  if (options.awq && calibration.scaled == 0)
+    warn("--awq does nothing: no weight in groups (see --group-size) reads channels whose size can change", host);
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
   if (options.gptq && calibration.rounded == 0)
     warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
@@ -254,10 +260,14 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
 std::string calibration_text(const Calibration& calibration) {
   std::string out;
   const auto& data = calibration.data;
+  if (calibration.scaled != 0)
+    out += concat("  channels scaled   by ", data->num_samples(), " samples in ", calibration.scaled,
+                  calibration.scaled == 1 ? " place\n" : " places\n");
   if (calibration.rounded != 0)
     out += concat("  weights rounded   by ", data->num_samples(), " samples in ", calibration.rounded,
                   calibration.rounded == 1 ? " layer\n" : " layers\n");
-  else if (data && !calibration.needs_data) out += "  not calibrated: the recipe needs no samples\n";
+  else if (data && !calibration.needs_data && calibration.scaled == 0)
+    out += "  not calibrated: the recipe needs no samples\n";
   if (calibration.uses_data())
     out += concat("  calibrated on ", counted(data->num_samples(), "samples"), " in ",
                   counted(data->num_batches(), "batches"), ", ", human_seconds(calibration.ended - calibration.began),
@@ -323,6 +333,7 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
     fields["calibration"] = {{"samples", data->num_samples()},
                              {"batches", data->num_batches()},
                              {"seconds", calibration.ended - calibration.began}};
+  if (options.awq && data) fields["awq"] = {{"samples", data->num_samples()}, {"places", calibration.scaled}};
   if (options.gptq && data) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
   if (!calibration.recovery.is_null()) fields["recovery"] = calibration.recovery;
   if (calibration.times) out += gains_text(*calibration.times, fields);
@@ -497,6 +508,8 @@ void add_quantize(CommandLine& line) {
   add_data_options(*verb, options->data_options);
   add_graph_options(*verb, *options);
   add_recovery_options(*verb, options);
+  verb->add_flag("--awq", options->awq,
+                 "scale the channels that weights in groups (--group-size) read, so that large activations lose least");
   verb->add_flag("--gptq", options->gptq,
                  "round weights in groups (--group-size) so that layers keep their outputs on the samples");
   verb->add_flag("--time-layers", options->time_layers,

@@ -1,11 +1,13 @@
 #include "cli/quantize_recovery.h"
 
-#include <memory>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "cli/progress.h"
 #include "cli/quantize_precision.h"
+#include "recover/awq.h"
 #include "recover/gptq.h"
 #include "recover/statistics.h"
 
@@ -69,13 +71,27 @@ Json told(const std::string& how, const std::vector<AppliedRemedy>& applied, con
 
 }  // namespace
 
-int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
-  const std::vector<Batch> batches = all_batches(data, host);
+namespace {
+
+// Shows how many of how many are done of what `work` does with all samples; returns what that returns.
+int64_t with_progress(const char* title, const char* unit, Prepared& prepared, Data& data, Host& host,
+                      int64_t (*work)(Prepared&, const std::vector<Batch>&,
+                                      const std::function<void(int64_t done, int64_t total)>&)) {
   std::optional<Progress> progress;
-  return gptq(prepared, batches, [&](int64_t done, int64_t total) {
-    if (!progress) progress.emplace(host, "rounding weights", total, "layers");
+  return work(prepared, all_batches(data, host), [&](int64_t done, int64_t total) {
+    if (!progress) progress.emplace(host, title, total, unit);
     if (done != 0) progress->advance();
   });
+}
+
+}  // namespace
+
+int64_t scale_for_groups(Prepared& prepared, Data& data, Host& host) {
+  return with_progress("scaling channels", "places", prepared, data, host, awq);
+}
+
+int64_t round_groups(Prepared& prepared, Data& data, Host& host) {
+  return with_progress("rounding weights", "layers", prepared, data, host, gptq);
 }
 
 Json recover_by_state(const QuantizeOptions& options, Prepared& prepared, Host& host) {

@@ -1,4 +1,4 @@
-// `qdq quantize --recover` and `--gptq`.
+// `qdq quantize --recover`, `--awq` and `--gptq`.
 #pragma once
 
 #include "cli/verbs.h"
@@ -7,6 +7,9 @@
 #include "quant/pt2e.h"
 
 namespace qdq {
+
+// Scales the channels that weights in groups read by the samples (recover/awq.h); returns how many places.
+int64_t scale_for_groups(Prepared& prepared, Data& data, Host& host);
 
 // Rounds the weights in groups by the samples (recover/gptq.h); returns of how many layers.
 int64_t round_groups(Prepared& prepared, Data& data, Host& host);

@@ -71,6 +71,7 @@ struct QuantizeOptions {
   OnnxFixed fixed;
   bool allow_training_mode = false;  // takes a model exported in training mode in its inference form
   bool recover = false;              // brings accuracy back after the calibration
+  bool awq = false;                  // scales the channels that weights in groups read, by the samples
   bool gptq = false;                 // rounds weights in groups by what the layers make of the samples
   bool time_layers = false;          // tells which layers int8 makes no faster on this machine
   bool json = false;

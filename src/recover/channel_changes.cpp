@@ -69,7 +69,12 @@ void set_constant(Prepared& prepared, BeforeChannels& before, const OwnConstant&
   tensor = value;
   if (!constant.observer) return;
   const Observer& observer = *impl.groups[*constant.observer].observer;
-  if (is_per_channel(observer.args().qscheme)) {
+  if (observer.args().group_size != 0) {
+    const Observer& original = *before.observers[*constant.observer];
+    const auto seen = make_observer(std::string(original.class_name()), original.args());
+    seen->forward(value);
+    prepared.set_range(*constant.observer, seen->min_val(), seen->max_val());
+  } else if (is_per_channel(observer.args().qscheme)) {
     const ChannelRanges ranges = channel_ranges_of(value, observer.args().ch_axis);
     const auto count = static_cast<int64_t>(ranges.min.size());
     prepared.set_range(*constant.observer, Tensor::of<float>({count}, std::span<const float>(ranges.min)),

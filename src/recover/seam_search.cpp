@@ -93,7 +93,8 @@ bool same_sizes(const Node& a, const Node& b) {
 // Finds all that has to be scaled together with what one producer makes.
 class SeamSearch {
  public:
-  SeamSearch(const Prepared::Impl& impl, std::unordered_set<const Node*>& known) : impl_(impl), known_(known) {}
+  SeamSearch(const Prepared::Impl& impl, std::unordered_set<const Node*>& known, bool of_weights)
+      : impl_(impl), known_(known), of_weights_(of_weights) {}
 
   std::optional<Seam> from(const Node& node) {
     const auto first = producer_of(impl_, node);
@@ -274,6 +275,7 @@ class SeamSearch {
   // Goes on to what an operator makes of a value, or notes it as a reader.
   bool pass(const Node& value, const Channels& channels, const Node& user) {
     if (const auto observer = impl_.group_of_module(user)) {
+      if (of_weights_ && impl_.groups[*observer].observer->args().is_dynamic) return reach(user, channels, true);
       if (!takes_one_range(impl_, *observer)) return false;
       seam_.looks.push_back({*observer, channels.names});
       return reach(user, channels, true);
@@ -333,7 +335,7 @@ class SeamSearch {
     numbered(seam_.readers);
     numbered(seam_.looks);
     numbered(seam_.cuts);
-    if (seam_.readers.empty() || seam_.looks.empty()) return std::nullopt;
+    if (seam_.readers.empty() || (seam_.looks.empty() && !of_weights_)) return std::nullopt;
     if (seam_.cuts.empty()) seam_.clamps = {-kInf, kInf};
     seam_.low.resize(seam_.fixed.size());
     seam_.high.resize(seam_.fixed.size());
@@ -342,6 +344,7 @@ class SeamSearch {
 
   const Prepared::Impl& impl_;
   std::unordered_set<const Node*>& known_;  // producers that were found
+  bool of_weights_;
   Seam seam_;
   std::map<const Node*, Channels> reached_;
   std::vector<std::pair<const Node*, bool>> open_;
@@ -352,13 +355,13 @@ class SeamSearch {
 
 }  // namespace
 
-std::vector<Seam> seams_of(const Prepared& prepared) {
+std::vector<Seam> seams_of(const Prepared& prepared, bool of_weights) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<Seam> out;
   std::unordered_set<const Node*> known;
   for (const Node* node : impl.program.graph->nodes())
     if (known.count(node) == 0)
-      if (auto seam = SeamSearch(impl, known).from(*node)) out.push_back(std::move(*seam));
+      if (auto seam = SeamSearch(impl, known, of_weights).from(*node)) out.push_back(std::move(*seam));
   return out;
 }
 

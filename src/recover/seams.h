@@ -66,8 +66,9 @@ std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, co
 // What makes the channels of a value, without their numbers, and their axis there.
 std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& impl, const Node& node);
 
-// In the order of the graph.
-std::vector<Seam> seams_of(const Prepared& prepared);
+// In the order of the graph. Values that get scales while the program runs stay as they are if activations are what
+// matters; if weights are (`of_weights`), a seam may pass these, and no observer at all.
+std::vector<Seam> seams_of(const Prepared& prepared, bool of_weights = false);
 // Whether something between producers and readers clamps the values.
 bool has_clamps(const Seam& seam);
 // What each channel is divided by, from `min` and `max` of the seam and the weights as they are.
