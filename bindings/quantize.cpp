@@ -85,6 +85,8 @@ val save_as_onnx(int program, const std::string& settings) {
     options.unsigned_weights = fields.optional<bool>("unsigned_weights", false);
     options.dedicated_pairs = fields.optional<bool>("dedicated_pairs", false);
     if (fields.find("accuracy_level")) options.accuracy_level = fields.required<int64_t>("accuracy_level");
+    options.format = onnx_format_of(fields.optional<std::string>("format", "qdq"));
+    options.groups = onnx_groups_of(fields.optional<std::string>("groups", ""));
     options.float16 = fields.optional<bool>("float16", false);
     options.bnb4 = fields.optional<bool>("bnb4", false);
     return bytes_to(save_onnx(held<const Program>(program, "a program"), options));

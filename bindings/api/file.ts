@@ -79,6 +79,18 @@ export interface OnnxOptions {
    * float, 0 as it likes. A program without such weights is refused. Default: the file does not say.
    */
   accuracyLevel?: number;
+  /**
+   * How quantized operators are written: `qdq`, float operators between DequantizeLinear and QuantizeLinear, or
+   * `qoperator`, operators of integers (QLinearConv, QLinearMatMul, QGemm, QLinearAdd, ...) where there are such. A
+   * program without any is refused. Default: `qdq`.
+   */
+  format?: "qdq" | "qoperator";
+  /**
+   * How weights of linear layers in groups are written: `matmul-nbits`, of 4 or 8 bits (ONNX Runtime 1.22 and later
+   * have 8), or `blocks` of DequantizeLinear, which is opset 21. A program without groups is refused. Default: of 4
+   * bits as MatMulNBits, of more as DequantizeLinear of an earlier opset.
+   */
+  groups?: "matmul-nbits" | "blocks";
   /** Write float32 within the model as float16; inputs and outputs do not change. */
   float16?: boolean;
   /** Write float weights of linear layers as NF4 in blocks of 64, com.microsoft.MatMulBnb4. */
@@ -93,7 +105,7 @@ export function saveOnnx(
   program: Program,
   options: OnnxOptions & { onWarning?: (warning: string) => void } = {},
 ): Uint8Array {
-  const ofIntegers = ["signedActivations", "unsignedWeights", "dedicatedPairs", "accuracyLevel"];
+  const ofIntegers = ["signedActivations", "unsignedWeights", "dedicatedPairs", "accuracyLevel", "format", "groups"];
   checkOptions("saveOnnx", options, ["opset", ...ofIntegers, "float16", "bnb4", "onWarning"]);
   const { onWarning, ...onnx } = options;
   const warning = onWarning ? unwrap(module().onnxWarning(handleOf(program))) : "";

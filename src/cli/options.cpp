@@ -229,6 +229,16 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
           "how ONNX Runtime multiplies 4-bit weights in groups: 4 in int8, which is faster, 1 in float (default: "
           "as it likes)")
       ->type_name("N");
+  verb.add_option_function<std::string>(
+          "--onnx-format", [&options](const std::string& word) { options.format = onnx_format_of(word); },
+          "write quantized operators as qdq, float operators between DequantizeLinear and QuantizeLinear (default), or "
+          "as qoperator: QLinearConv, QLinearMatMul, ...")
+      ->type_name("FORMAT");
+  verb.add_option_function<std::string>(
+          "--onnx-groups", [&options](const std::string& word) { options.groups = onnx_groups_of(word); },
+          "write weights in groups as matmul-nbits (4 or 8 bits) or as blocks of DequantizeLinear (opset 21) (default: "
+          "4 bits as matmul-nbits)")
+      ->type_name("FORM");
   return {opset, are_signed};
 }
 

@@ -60,7 +60,9 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
        {std::pair(options.opset.has_value(), "--onnx-opset"), std::pair(options.external_data, "--onnx-data"),
         std::pair(options.signed_activations, "--onnx-signed-activations"),
         std::pair(options.dedicated_pairs, "--onnx-dedicated-pairs"),
-        std::pair(options.accuracy_level.has_value(), "--onnx-accuracy-level")})
+        std::pair(options.accuracy_level.has_value(), "--onnx-accuracy-level"),
+        std::pair(options.groups != OnnxGroups::kDefault, "--onnx-groups"),
+        std::pair(options.format != OnnxFormat::kQdq, "--onnx-format")})
     QDQ_CHECK(!given, kInvalidArgument, option, " is for .onnx files only, but the output is ", output);
 }
 

@@ -67,6 +67,7 @@ bool wants_folder(const QuantizeOptions& options) {
             "transformers.js reads .onnx files, but the output is ", options.output,
             "; give it that ending, or name a folder");
   for (const auto& [given, word] : {std::pair(options.data.ends_with(".json"), "the statistics of --calibrate"),
+                                    std::pair(options.awq, "--awq"),
                                     std::pair(options.gptq, "--gptq"),
                                     std::pair(!options.observers.empty(), "--observers"),
                                     std::pair(!options.report.empty(), "--report"),
@@ -89,6 +90,8 @@ bool wants_folder(const QuantizeOptions& options) {
                                     std::pair(options.quantizer.weight_bits != 8, "--weight-bits"),
                                     std::pair(options.onnx.dedicated_pairs, "--onnx-dedicated-pairs"),
                                     std::pair(options.onnx.accuracy_level.has_value(), "--onnx-accuracy-level"),
+                                    std::pair(options.onnx.groups != OnnxGroups::kDefault, "--onnx-groups"),
+                                    std::pair(options.onnx.format != OnnxFormat::kQdq, "--onnx-format"),
                                     std::pair(options.allow_training_mode, "--allow-training-mode")})
     QDQ_CHECK(
         !given, kInvalidArgument, word,

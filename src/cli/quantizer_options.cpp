@@ -187,6 +187,8 @@ const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::
   onnx.external_data = wanted.external_data;
   onnx.dedicated_pairs = wanted.dedicated_pairs;
   onnx.accuracy_level = wanted.accuracy_level;
+  onnx.groups = wanted.groups;
+  onnx.format = wanted.format;
   return &profile;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/onnx_file.h"
@@ -43,6 +44,19 @@ Program load_onnx(std::span<const std::byte> bytes, const format::OnnxExternalDa
 // Whether the bytes begin like an ONNX model, and not like a zip archive.
 bool looks_like_onnx(std::span<const std::byte> bytes);
 
+// How quantized operators are written: as float ones between DequantizeLinear and QuantizeLinear, or as operators of
+// integers where ONNX or com.microsoft has them (QLinearConv, QLinearMatMul, QGemm, QLinearAdd, ...).
+enum class OnnxFormat { kQdq, kQOperator };
+// "qdq" and "qoperator". Throws Error{kInvalidArgument} for other words.
+OnnxFormat onnx_format_of(std::string_view word);
+
+// How linear layers with weights in groups are written: of 4 bits as MatMulNBits and of more as DequantizeLinear of
+// rows; as MatMulNBits of 4 or 8 bits; as DequantizeLinear with blocks, which is of opset 21.
+enum class OnnxGroups { kDefault, kMatMulNBits, kBlocks };
+// "", "matmul-nbits" and "blocks". Throws Error{kInvalidArgument} for other words.
+OnnxGroups onnx_groups_of(std::string_view word);
+std::string_view to_string(OnnxGroups groups);
+
 // How an ONNX model is written.
 struct OnnxOptions {
   // 17 to 21; if none is given, 17 or the first one behind it that has all operators of the program
@@ -61,6 +75,8 @@ struct OnnxOptions {
   // how ONNX Runtime multiplies weights of 4 bits in groups (MatMulNBits): 4 rounds the activations to int8 by blocks,
   // which is faster on CPUs, 1 keeps them float32, 0 leaves it to the runtime; nothing: the attribute is not written
   std::optional<int64_t> accuracy_level = {};
+  OnnxFormat format = OnnxFormat::kQdq;      // kQOperator is refused for a model without operators that become such
+  OnnxGroups groups = OnnxGroups::kDefault;  // another form than the default is refused for a model without groups
   // float weights of linear layers as the 16 numbers of NF4 in blocks of 64: com.microsoft.MatMulBnb4
   bool bnb4 = false;
 };

@@ -16,7 +16,7 @@
 
 namespace qdq {
 
-constexpr int64_t kFirstWithFloat8 = 19;  // opset
+constexpr int64_t kFirstWithFloat8 = 19, kFirstWithBlocks = 21;  // opsets
 
 // Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's
 // code.
@@ -69,7 +69,9 @@ class OnnxExport {
   bool reaches(int64_t version);
   int64_t needed() const { return file_->needed; }
   bool has_blocks() const { return file_->has_blocks; }
-  void note_blocks() { file_->has_blocks = true; }
+  void note_blocks() { file_->has_blocks = file_->has_groups = true; }
+  bool has_groups() const { return file_->has_groups; }
+  void note_groups() { file_->has_groups = true; }
   const OnnxOptions& options() const { return file_->options; }
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
@@ -116,6 +118,7 @@ class OnnxExport {
     int64_t opset = 0, needed = 0;
     bool has_four_bits = false;                            // tensors of int4 or uint4
     bool has_blocks = false;                               // MatMulNBits
+    bool has_groups = false;                               // weights in a form that OnnxOptions::groups names
     std::map<std::string, int64_t> taken, taken_by_nodes;  // name -> suffixes given
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;

@@ -42,7 +42,11 @@ bool write_embedding_of_blocks(AtenCall& call);
 bool write_linear_of_normal_floats(AtenCall& call);
 
 // A linear layer with weights of 4 bits in blocks of 16 to 256 along its rows: com.microsoft.MatMulNBits
-// (docs/ContribOperators.md of microsoft/onnxruntime). False if it is none.
+// (docs/ContribOperators.md of microsoft/onnxruntime), of 8 bits as well where OnnxOptions::groups asks for it. Where
+// that asks for blocks: DequantizeLinear with blocks and MatMul. False if it is none.
 bool write_linear_of_blocks(AtenCall& call);
+
+// Where OnnxOptions::groups asks for it, a matrix in groups as DequantizeLinear with blocks. False if it is none.
+bool write_blocks(AtenCall& call);
 
 }  // namespace qdq

@@ -23,14 +23,16 @@ Argument second_operand(OnnxCall& call) {
 
 // Of two operands that broadcast, a lone number is written as one, as Python code does.
 void add(OnnxCall& call) {
-  // linear without bias, and a constant row that nobody adds to anything else: the bias.
+  // linear without bias, and a constant row, perhaps with an axis in front: the bias.
   for (const size_t i : {size_t{0}, size_t{1}}) {
     Node *product = call.tensor(i), *bias = call.tensor(1 - i);
     if (!product->is(op::kLinear) || !product->arg(2).is_none() || call.num_uses_of_input(i) != 1) continue;
-    if (!call.import().is_constant(bias) || call.rank(1 - i) != 1 ||
-        call.extent(call.tensor(1 - i), 0) != call.extent(product->arg(1).node(), 0))
+    const Tensor row = call.import().constant_of(bias);
+    const SymInt columns = call.extent(product->arg(1).node(), 0);
+    if (!row.defined() || row.dim() > 2 || row.dim() == 0 || columns != SymInt(row.numel()) ||
+        columns != SymInt(row.size(row.dim() - 1)))
       continue;
-    product->set_arg(2, bias);
+    product->set_arg(2, row.dim() == 1 ? bias : call.import().constant(row.reshape({row.numel()}), bias->name()));
     return call.set(product);
   }
   Argument first = call.operand(0, 1);

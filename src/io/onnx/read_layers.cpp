@@ -9,7 +9,18 @@
 
 namespace qdq {
 
+namespace {
+
+// A weight in groups along the first of two axes, which the groups of PyTorch's operator do not have.
+bool is_turned_groups(const Node& weight) {
+  const Node* rows = local_name(weight.target()) == "t.default" ? weight.arg(0).node() : nullptr;
+  return rows != nullptr && rows->is(op::kDequantizeGroups);
+}
+
+}  // namespace
+
 Node* transposed(OnnxCall& call, Node* weight) {
+  if (is_turned_groups(*weight)) return weight->arg(0).node();
   const bool per_channel = weight->is(op::kDequantizeChannels);
   Node* integers = per_channel || weight->is(op::kDequantize) ? weight->arg(0).node() : nullptr;
   if (integers == nullptr || !call.import().is_constant(integers)) return call.call("t.default", {weight});
@@ -25,7 +36,7 @@ namespace {
 bool is_weight(OnnxCall& call, Node* node) {
   const auto is_known = [&](const Node* n) { return call.import().is_constant(n); };
   const bool is_dequantized = is_a(*node, Family::kDequantize) && node->arg(0).node() && is_known(node->arg(0).node());
-  return (is_known(node) || is_dequantized) && call.meta_of(node).sizes.size() == 2;
+  return (is_known(node) || is_dequantized || is_turned_groups(*node)) && call.meta_of(node).sizes.size() == 2;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "io/onnx/float16.h"
 #include "io/onnx/import.h"
 #include "io/onnx/unsigned_activations.h"
+#include "io/onnx/write_qoperators.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
@@ -22,6 +23,12 @@ using format::OnnxAttribute;
 using format::OnnxKind;
 
 namespace {
+
+constexpr std::pair<std::string_view, OnnxGroups> kGroups[] = {
+    {"", OnnxGroups::kDefault}, {"matmul-nbits", OnnxGroups::kMatMulNBits}, {"blocks", OnnxGroups::kBlocks}};
+
+constexpr std::pair<std::string_view, OnnxFormat> kFormats[] = {{"qdq", OnnxFormat::kQdq},
+                                                                {"qoperator", OnnxFormat::kQOperator}};
 
 constexpr int64_t kFirstWritten = 17, kLastWritten = 21;
 // The first version of the file that may have the opset, and int4.
@@ -51,6 +58,22 @@ bool has_complex_numbers(const Node& node) {
 }
 
 }  // namespace
+
+OnnxGroups onnx_groups_of(std::string_view word) {
+  for (const auto& [known, groups] : kGroups)
+    if (known == word) return groups;
+  fail(ErrorCode::kInvalidArgument, "the form of weights in groups is ", word, ", wanted matmul-nbits or blocks");
+}
+std::string_view to_string(OnnxGroups groups) {
+  return std::find_if(std::begin(kGroups), std::end(kGroups), [=](const auto& each) { return each.second == groups; })
+      ->first;
+}
+
+OnnxFormat onnx_format_of(std::string_view word) {
+  for (const auto& [known, format] : kFormats)
+    if (known == word) return format;
+  fail(ErrorCode::kInvalidArgument, "the format of quantized operators is ", word, ", wanted qdq or qoperator");
+}
 
 void OnnxNames::add(const std::string& name) { list.push_back(name); }
 void OnnxNames::add(const char* name) { list.emplace_back(name); }
@@ -417,6 +440,13 @@ format::OnnxFile OnnxExport::run(const Program& program) {
               " has an unknown data type, and an ONNX model must name it");
   }
   eliminate_dead_code();
+  if (options().format == OnnxFormat::kQOperator) {
+    QDQ_CHECK(use_qoperators(graph_) > 0, kInvalidArgument,
+              "the model should have operators of integers (qoperator), but none has quantized inputs and a quantized "
+              "result of known ranges; quantize the model with samples first, or leave the format out");
+    file_->domains.try_emplace("com.microsoft", 1);
+    eliminate_dead_code();
+  }
   format::OnnxFile out;
   static_cast<format::OnnxGraph&>(out) = std::move(graph_);
   out.ir_version = ir_version_of(opset(), file_->has_four_bits);
@@ -486,6 +516,9 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
         !level || exporter.has_blocks(), kInvalidArgument,
         "an accuracy level is for linear layers of 4-bit weights in groups (MatMulNBits), but the model has none; "
         "quantize it with 4 bits and a group size first, or leave the level out");
+    QDQ_CHECK(options.groups == OnnxGroups::kDefault || exporter.has_groups(), kInvalidArgument,
+              "linear layers with weights in groups should be written as ", to_string(options.groups),
+              ", but the model has none; quantize it with a group size first, or leave the option out");
     return file;
   }
 }

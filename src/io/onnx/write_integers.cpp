@@ -53,17 +53,16 @@ const Node* choice_of(const Node& dequantize) {
   return integers->arg(1).node() == scale && integers->arg(0) == choice->arg(0) ? choice : nullptr;
 }
 
-constexpr int64_t kBits = 4, kMiddle = 8;  // of the integers without sign
-
-// Integers from `low` on as halves of bytes, the first of two in the lower one. The last of an odd row stands alone.
-Tensor halves_of(const Tensor& integers, int64_t rows, int64_t low) {
+// Integers from `low` on in 4 or 8 bits; of 4, the first of two is in the lower half of a byte, and the last of an odd
+// row stands alone.
+Tensor packed(const Tensor& integers, int64_t rows, int64_t low, int64_t bits) {
   const Tensor flat = integers.to(DType::kS32).contiguous();
-  const int64_t count = flat.numel() / rows, bytes = (count + 1) / 2;
+  const int64_t count = flat.numel() / rows, per_byte = 8 / bits, bytes = (count + per_byte - 1) / per_byte;
   const Tensor out = Tensor::full({rows, bytes}, DType::kU8, 0);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < count; ++i) {
       const int32_t value = flat.data<int32_t>()[row * count + i] - static_cast<int32_t>(low);
-      out.data<uint8_t>()[row * bytes + i / 2] |= static_cast<uint8_t>(value << (i % 2 * kBits));
+      out.data<uint8_t>()[row * bytes + i / per_byte] |= static_cast<uint8_t>(value << (i % per_byte * bits));
     }
   return out;
 }
@@ -74,12 +73,17 @@ bool lies_within(const Tensor& integers, int64_t low, int64_t high) {
   return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value >= low && value <= high; });
 }
 
-// A matrix of integers of 4 bits in groups along its rows, as the operators of com.microsoft take them.
+// A matrix of integers of 4 or 8 bits in groups along its rows.
 struct BlockedMatrix {
   std::string name;
-  Tensor integers, scales, zeros;  // undefined zeros: all are 0
-  int64_t low = 0, block = 0;      // the least integer, and how many share a scale
+  Tensor integers, scales, zeros;        // undefined zeros: all are 0
+  int64_t low = 0, block = 0, bits = 0;  // the least integer of so many bits, and how many share a scale
+  int64_t middle() const { return int64_t{1} << (bits - 1); }  // of the integers without sign
+  int64_t high() const { return low + 2 * middle() - 1; }
 };
+
+// Whether the operators of com.microsoft take such groups.
+bool is_block(int64_t group) { return group >= 16 && group <= 256 && (group & (group - 1)) == 0; }
 
 // That of a dequantize_per_channel_group node: (input, scales, zero_points, quant_min, quant_max, dtype, group_size,
 // output_dtype). Nothing for others, and for what is computed or does not fit.
@@ -91,19 +95,40 @@ std::optional<BlockedMatrix> blocked_matrix(AtenCall& call, const Node* weight) 
   out.scales = stored_tensor(call, weight->arg(1).node());
   const bool has_zeros = !weight->arg(2).is_none();
   if (has_zeros) out.zeros = stored_tensor(call, weight->arg(2).node());
-  out.low = weight->arg(3).integer().value_or(1);
   out.block = weight->arg(6).integer().value_or(0);
-  const int64_t low = out.low, high = weight->arg(4).integer().value_or(0), block = out.block;
-  const bool is_power = block >= 16 && block <= 256 && (block & (block - 1)) == 0;
+  const int64_t low = weight->arg(3).integer().value_or(0), high = weight->arg(4).integer().value_or(-1);
+  out.bits = high - low < 16 && low >= -8 && high < 16 && (low >= 0 || high < 8) ? 4 : 8;
+  out.low = low < 0 ? -out.middle() : 0;
   if (!out.integers.defined() || !out.scales.defined() || (has_zeros && !out.zeros.defined()) ||
-      out.integers.dim() != 2 || high - low != 15 || (low != 0 && low != -kMiddle) || !is_power ||
-      out.integers.size(1) % block != 0)
+      out.integers.dim() != 2 || high < low || low < out.low || high > out.high() || out.block < 1 ||
+      out.integers.size(1) % out.block != 0)
     return std::nullopt;
-  const int64_t blocks = out.integers.numel() / block;
+  const int64_t blocks = out.integers.numel() / out.block;
   if (blocks == 0 || out.scales.numel() != blocks || (has_zeros && out.zeros.numel() != blocks) ||
-      !lies_within(out.integers, low, high) || (has_zeros && !lies_within(out.zeros, low, high)))
+      !lies_within(out.integers, out.low, out.high()) || (has_zeros && !lies_within(out.zeros, out.low, out.high())))
     return std::nullopt;
   return out;
+}
+
+// The matrix as floats, its rows and columns perhaps exchanged: DequantizeLinear of opset 21, whose scales are for
+// blocks along an axis. Refuses an earlier opset.
+std::string dequantized_blocks(AtenCall& call, const BlockedMatrix& matrix, bool is_turned) {
+  OnnxExport& file = call.file();
+  if (!file.reaches(kFirstWithBlocks))
+    call.refuse("has weights in groups, which DequantizeLinear takes from opset ", kFirstWithBlocks, " on, found ",
+                file.opset(), "; ask for opset ", kFirstWithBlocks, " or for another form of groups");
+  const auto& [name, integers, scales, zeros, low, block, bits] = matrix;
+  const DType dtype = low == 0 ? DType::kU8 : DType::kS8;
+  const Shape by_block = {integers.size(0), integers.size(1) / block};
+  const auto constant = [&](const Tensor& tensor, bool is_integer, const char* ending) {
+    const Tensor lies = is_turned ? tensor.transpose(0, 1).contiguous() : tensor.contiguous();
+    return is_integer && bits == 4 ? file.four_bit_constant(lies, name + ending) : file.constant(lies, name + ending);
+  };
+  OnnxNames inputs = {constant(integers.to(dtype), true, ""),
+                      constant(scales.to(DType::kF32).reshape(by_block), false, "_scale")};
+  if (zeros.defined() && !lies_within(zeros, 0, 0))  // which is what none mean
+    inputs.list.push_back(constant(zeros.to(dtype).reshape(by_block), true, "_zero_point"));
+  return call.emit("DequantizeLinear", inputs, {"axis", is_turned ? 0 : 1, "block_size", block});
 }
 
 // int8 as uint8 with zero points of 128.
@@ -250,24 +275,45 @@ bool write_linear_of_normal_floats(AtenCall& call) {
   return true;
 }
 
+bool write_blocks(AtenCall& call) {
+  if (call.file().options().groups != OnnxGroups::kBlocks) return false;
+  const std::optional<BlockedMatrix> matrix = blocked_matrix(call, &call.node());
+  if (!matrix) return false;
+  call.file().note_groups();
+  const std::string floats = dequantized_blocks(call, *matrix, false);
+  call.same_as(call.cast(floats, DType::kF32, call.result().dtype));
+  return true;
+}
+
 bool write_linear_of_blocks(AtenCall& call) {
   const DType floats = call.meta(0).dtype;
   const std::optional<BlockedMatrix> weight = blocked_matrix(call, call.arg(1).node());
   if (!weight || (floats != DType::kF32 && floats != DType::kF16)) return false;
-  const auto& [name, integers, scales, zeros, low, block] = *weight;
-  const int64_t rows = integers.size(0), depth = integers.size(1), blocks = depth / block;
   OnnxExport& file = call.file();
+  const OnnxGroups form = file.options().groups;
+  if (form == OnnxGroups::kBlocks) {  // joined by ONNX Runtime to MatMulNBits if the blocks lie along the first axis
+    file.note_groups();
+    finish_with_bias(call, "MatMul",
+                     {call.tensor(0), call.cast(dequantized_blocks(call, *weight, true), DType::kF32, floats)}, {});
+    return true;
+  }
+  const auto& [name, integers, scales, zeros, low, block, bits] = *weight;
+  if (!is_block(block) || (bits != 4 && form != OnnxGroups::kMatMulNBits)) return false;
+  const int64_t rows = integers.size(0), depth = integers.size(1), blocks = depth / block;
+  const auto bytes_of = [bits](int64_t count) { return (count * bits + 7) / 8; };
   OnnxNames inputs = {call.tensor(0),
-                      file.constant(halves_of(integers, rows, low).reshape({rows, blocks, block / 2}), name + "_4bit"),
+                      file.constant(packed(integers, rows, low, bits).reshape({rows, blocks, bytes_of(block)}),
+                                    name + (bits == 4 ? "_4bit" : "_8bit")),
                       file.constant(scales.to(floats).reshape({rows * blocks}).contiguous(), name + "_scale")};
   // Without zero points they are the middle.
-  const bool is_middle = zeros.defined() ? lies_within(zeros, low + kMiddle, low + kMiddle) : low == -kMiddle;
+  const int64_t middle = low + weight->middle();
+  const bool is_middle = zeros.defined() ? lies_within(zeros, middle, middle) : middle == 0;
   if (!is_middle) {
     const Tensor given = zeros.defined() ? zeros : Tensor::full({rows * blocks}, DType::kS64, 0);
     inputs.list.push_back(
-        file.constant(halves_of(given, rows, low).reshape({rows * ((blocks + 1) / 2)}), name + "_zero_point"));
+        file.constant(packed(given, rows, low, bits).reshape({rows * bytes_of(blocks)}), name + "_zero_point"));
   }
-  OnnxAttributes attributes = {"K", depth, "N", rows, "bits", kBits, "block_size", block};
+  OnnxAttributes attributes = {"K", depth, "N", rows, "bits", bits, "block_size", block};
   if (file.options().accuracy_level) attributes.add("accuracy_level", *file.options().accuracy_level);
   file.note_blocks();
   finish_with_bias(call, "com.microsoft.MatMulNBits", inputs, attributes);
@@ -277,8 +323,10 @@ bool write_linear_of_blocks(AtenCall& call) {
 bool write_embedding_of_blocks(AtenCall& call) {
   const DType floats = call.result().dtype;
   const std::optional<BlockedMatrix> weight = blocked_matrix(call, call.arg(0).node());
-  if (!weight || (floats != DType::kF32 && floats != DType::kF16)) return false;
-  const auto& [name, integers, scales, zeros, low, block] = *weight;
+  if (!weight || weight->bits != 4 || !is_block(weight->block) || (floats != DType::kF32 && floats != DType::kF16) ||
+      call.file().options().groups == OnnxGroups::kBlocks)
+    return false;
+  const auto& [name, integers, scales, zeros, low, block, bits] = *weight;
   const DType dtype = low == 0 ? DType::kU8 : DType::kS8;
   const Shape by_block = {integers.size(0), integers.size(1) / block};
   OnnxExport& file = call.file();

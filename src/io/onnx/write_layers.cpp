@@ -124,13 +124,24 @@ std::string transposed(AtenCall& call, const Node* weight) {
   return call.cast(floats, DType::kF32, call.meta_of(weight).dtype);
 }
 
+// The bias of a linear layer over three axes or more. If the layer has integers, with an axis of one in front: ONNX
+// Runtime makes a float Gemm of a product and a row since 1.22 (matmul_add_fusion.cc), before it looks for products of
+// integers.
+std::string bias_of_product(AtenCall& call) {
+  const Node *input = call.arg(0).node(), *weight = call.arg(1).node();
+  const Tensor row = stored_tensor(call, call.arg(2).node());
+  const bool has_integers = input && input->is(op::kDequantize) && stored_weight(call, weight).integers.defined();
+  if (!has_integers || !row.defined() || row.dim() != 1) return call.tensor(2);
+  return call.file().constant(row.reshape({1, row.numel()}), call.arg(2).node()->target());
+}
+
 void linear(AtenCall& call) {
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
   if (write_dynamic_linear(call) || write_linear_of_blocks(call) || write_linear_of_normal_floats(call)) return;
   if (call.rank(0) == 2) return call.finish("Gemm", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, {"transB", 1});
   const std::string weight = transposed(call, call.arg(1).node());
   if (call.is_none(2)) return call.finish("MatMul", {call.tensor(0), weight});
-  call.finish("Add", {call.emit("MatMul", {call.tensor(0), weight}), call.tensor(2)});
+  call.finish("Add", {call.emit("MatMul", {call.tensor(0), weight}), bias_of_product(call)});
 }
 
 void addmm(AtenCall& call) {
@@ -408,6 +419,7 @@ void per_channel(AtenCall& call) {
 // dequantize_per_channel_group, the groups as channels of a matrix of their own: (input, scales, zero_points,
 // quant_min, quant_max, dtype, group_size, output_dtype)
 void per_channel_group(AtenCall& call) {
+  if (write_blocks(call)) return;
   const DType dtype = call.arg(5).as<DType>();
   const Tensor integers = stored_tensor(call, call.arg(0).node()), scales = stored_tensor(call, call.arg(1).node());
   const Tensor zeros = call.is_none(2) ? Tensor() : stored_tensor(call, call.arg(2).node());

@@ -8,6 +8,7 @@
 #include "format/json.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
+#include "op/targets.h"
 #include "quant/pt2e.h"
 #include "profile/transformers_js.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
@@ -370,17 +371,128 @@ TEST(OnnxIntegers, Float16HoldsMasks) {
   EXPECT_EQ(found.data<float>()[1], 0);
 }
 
-// Integers that do not fit four bits are written as they were before.
-TEST(OnnxIntegers, BlocksOfMoreBitsAreDequantized) {
-  const Program program = load_onnx(format::write_onnx_file(of_blocks(false)));
-  for (Node* node : program.graph->nodes())
-    if (node->target().find("dequantize_per_channel_group") != std::string::npos) {
-      node->set_arg(3, -128);
-      node->set_arg(4, 127);
+// That of of_blocks, with integers from -128 to 127.
+Program of_blocks_of_eight_bits() {
+  Program program = load_onnx(format::write_onnx_file(of_blocks(true)));
+  for (Node* node : program.graph->nodes()) {
+    if (!node->is(op::kDequantizeGroups)) continue;
+    node->set_arg(3, -128);
+    node->set_arg(4, 127);
+    Tensor& integers = program.find_attribute(node->arg(0).node()->target())->tensor;
+    for (int8_t& value : integers.span<int8_t>()) value = static_cast<int8_t>(value * 15);
+  }
+  return program;
+}
+
+// Integers that do not fit four bits are written as older runtimes read them, unless the operator is asked for.
+TEST(OnnxIntegers, BlocksOfMoreBitsAreDequantizedOrMatMulNBits) {
+  const Program program = of_blocks_of_eight_bits();
+  const Tensor input = ramp({2, 48}), wanted = run(program, input);
+  for (const bool asks : {false, true}) {
+    SCOPED_TRACE(asks);
+    const OnnxOptions options{.groups = asks ? OnnxGroups::kMatMulNBits : OnnxGroups::kDefault};
+    const std::vector<std::byte> bytes = save_onnx(program, options);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    EXPECT_EQ(count(file, "MatMulNBits"), asks);
+    EXPECT_EQ(count(file, "DequantizeLinear"), !asks);
+    EXPECT_LT(largest_difference(run(load_onnx(bytes), input), wanted), 1e-5F);
+    if (asks) {
+      EXPECT_EQ(initializer(file, node_of(file, "MatMulNBits").inputs[1]).sizes(), (Shape{5, 3, 16}));
     }
-  const OnnxFile file = format::read_onnx_file(save_onnx(program));
-  EXPECT_EQ(count(file, "MatMulNBits"), 0);
+  }
+}
+
+TEST(OnnxIntegers, GroupsMayBeBlocksOfDequantizeLinear) {
+  for (const bool is_of_four : {false, true})
+    for (const bool has_zeros : {false, true}) {
+      if (!is_of_four && !has_zeros) continue;
+      SCOPED_TRACE(std::to_string(is_of_four) + std::to_string(has_zeros));
+      const Program program =
+          is_of_four ? load_onnx(format::write_onnx_file(of_blocks(has_zeros))) : of_blocks_of_eight_bits();
+      const std::vector<std::byte> bytes = save_onnx(program, {.groups = OnnxGroups::kBlocks});
+      const OnnxFile file = format::read_onnx_file(bytes);
+      EXPECT_EQ(file.opsets.at(0).second, 21);
+      ASSERT_EQ(count(file, "DequantizeLinear"), 1);
+      EXPECT_EQ(count(file, "MatMul"), 1);
+      const format::OnnxNode node = node_of(file, "DequantizeLinear");
+      EXPECT_EQ(node.inputs.size(), has_zeros ? 3u : 2u);
+      EXPECT_EQ(file.four_bit_tensors.size(), is_of_four ? node.inputs.size() - 1 : 0u);
+      EXPECT_EQ(initializer(file, node.inputs[1]).sizes(), (Shape{3, 5})) << "blocks along the first axis";
+      // Read back they are the same groups, which the other form holds as it did.
+      const Program again = load_onnx(bytes);
+      const Tensor input = ramp({2, 48});
+      EXPECT_TRUE(bitwise_equal(run(again, input), run(program, input)));
+      const OnnxOptions nbits{.groups = OnnxGroups::kMatMulNBits};
+      const OnnxFile first = format::read_onnx_file(save_onnx(program, nbits)),
+                     second = format::read_onnx_file(save_onnx(again, nbits));
+      for (size_t i = 1; i < first.nodes.at(0).inputs.size(); ++i)
+        EXPECT_TRUE(bitwise_equal(initializer(first, first.nodes[0].inputs[i]),
+                                  initializer(second, second.nodes.at(0).inputs.at(i))))
+            << i;
+    }
+}
+
+TEST(OnnxIntegers, FormsOfGroupsWantGroupsAndTheirOpset) {
+  const Program program = load_onnx(format::write_onnx_file(of_blocks(false)));
+  expect_error(ErrorCode::kUnsupported, "DequantizeLinear takes from opset 21 on, found 17",
+               [&] { save_onnx(program, {.opset = 17, .groups = OnnxGroups::kBlocks}); });
+  for (const OnnxGroups groups : {OnnxGroups::kBlocks, OnnxGroups::kMatMulNBits})
+    expect_error(ErrorCode::kInvalidArgument, "but the model has none",
+                 [&] { save_onnx(load_onnx(format::write_onnx_file(two_layers())), {.groups = groups}); });
+  expect_error(ErrorCode::kInvalidArgument, "wanted matmul-nbits or blocks", [] { onnx_groups_of("nbits"); });
+}
+
+TEST(OnnxIntegers, TablesInGroupsMayBeBlocksToo) {
+  const Program converted = table_of_groups("0", "per_channel_affine");
+  const std::vector<std::byte> bytes = save_onnx(converted, {.groups = OnnxGroups::kBlocks});
+  const OnnxFile file = format::read_onnx_file(bytes);
+  EXPECT_EQ(count(file, "GatherBlockQuantized"), 0);
   EXPECT_EQ(count(file, "DequantizeLinear"), 1);
+  const Tensor ids = Tensor::of<int64_t>({2, 3}, {5, 0, 1, 2, 2, 4});
+  EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), ids), run(converted, ids)));
+}
+
+// conv -> relu -> max pool, beside conv, and their sum, behind which a mean and a linear layer.
+Program a_residual_network() {
+  ProgramBuilder b;
+  const auto conv = [&](Node* x, const char* name, const Shape& sizes) {
+    const Argument one = Argument::List{1, 1};
+    return b.call("conv2d.default",
+                  {x, b.weight(name, sizes), b.weight(std::string(name) + "_bias", {sizes[0]}), one, one});
+  };
+  Node* x = b.input("x", {1, 3, 8, 8});
+  Node* first =
+      b.call("max_pool2d.default", {b.call("relu.default", {conv(x, "first", {8, 3, 3, 3})}), Argument::List{2, 2}});
+  Node* sum = b.call("add.Tensor", {conv(first, "second", {8, 8, 3, 3}), first});
+  Node* flat =
+      b.call("flatten.using_ints",
+             {b.call("adaptive_avg_pool2d.default", {b.call("relu.default", {sum}), Argument::List{1, 1}}), 1});
+  return b.finish({b.call("linear.default", {flat, b.weight("fc", {5, 8}), b.weight("fc_bias", {5})})});
+}
+
+TEST(OnnxIntegers, OperatorsOfIntegersOnRequest) {
+  for (const bool is_per_channel : {false, true}) {
+    SCOPED_TRACE(is_per_channel);
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = is_per_channel}));
+    Prepared prepared = prepare_pt2e(a_residual_network(), quantizer);
+    const Tensor input = ramp({1, 3, 8, 8});
+    prepared.run({input});
+    const Program converted = convert_pt2e(prepared);
+    const std::vector<std::byte> bytes = save_onnx(converted, {.format = OnnxFormat::kQOperator}),
+                                 qdq = save_onnx(converted);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    EXPECT_EQ(count(file, "QLinearConv"), 2);
+    EXPECT_EQ(count(file, "QGemm"), 1);
+    EXPECT_EQ(count(file, "QLinearAdd"), 1);
+    EXPECT_EQ(count(file, "MaxPool"), 1);
+    for (const char* op : {"Conv", "Gemm", "Add", "Relu"}) EXPECT_EQ(count(file, op), 0) << op;
+    EXPECT_LT(count(file, "DequantizeLinear"), count(format::read_onnx_file(qdq), "DequantizeLinear") / 3);
+    EXPECT_TRUE(bitwise_equal(run(load_onnx(bytes), input), run(load_onnx(qdq), input)));
+  }
+  expect_error(ErrorCode::kInvalidArgument, "none has quantized inputs",
+               [] { save_onnx(load_onnx(format::write_onnx_file(two_layers())), {.format = OnnxFormat::kQOperator}); });
+  expect_error(ErrorCode::kInvalidArgument, "wanted qdq or qoperator", [] { onnx_format_of("QOperator"); });
 }
 
 }  // namespace
