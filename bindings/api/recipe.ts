@@ -161,7 +161,7 @@ export interface PatternRow {
   /** One to four places, each read by the next: the operator, or those that fit there. */
   operators: readonly (string | readonly string[])[];
   /** How the first operator's inputs are quantized; default "quantized". */
-  inputs?: "quantized" | "like_producer" | "handed_on" | "behind_quantized";
+  inputs?: "quantized" | "like_producer" | "handed_on" | "behind_quantized" | "all_behind_quantized";
   /** How the last operator's output is quantized; default "quantized". A spec of a range that is known: a sigmoid's. */
   output?: "quantized" | "like_input" | "float" | FixedQParamsQuantizationSpec;
   /** Whether operands must be float32, and single numbers not so large that histograms fail on them. */

@@ -281,6 +281,7 @@ constexpr RuntimeProfile kProfiles[] = {
      .rules = kWebnn,
      .wants_same_dtypes = true,
      .wants_bias = true,
+     .keeps_residuals = true,
      .note = "it takes no open sizes: fix them by --fix, or by freeDimensionOverrides of the session"},
     // uint8 activations, symmetric int8 weights by channel: the default preset of NNCF. Saturation without VNNI:
     // docs.openvino.ai, "Saturation (overflow) Issue Workaround".
@@ -312,11 +313,12 @@ constexpr RuntimeProfile kProfiles[] = {
      .dynamic = "XNNPACKQuantizer",
      .note = "to_edge_transform_and_lower with XnnpackPartitioner makes a .pte of the file"},
     // Weights of 7 bits: quantization.html as above, "When and why do I need to try U8U8?" and reduce_range: without
-    // VNNI two products are added in 16 bits, and 2 * 255 * 64 fits.
+    // VNNI two products are added in 16 bits, and 2 * 255 * 63 fits. From -64 on, the scale would be the largest weight
+    // over 63.5, which 63 cuts off: in every other channel the weight that matters most would lose half a step or more.
     {.name = "x86",
      .runtime = "ONNX Runtime on any x86-64, without VNNI too",
      .ending = ".onnx",
-     .weight_min = -64,
+     .weight_min = -63,
      .weight_max = 63,
      .can_dynamic = true,
      .fused = kClips,
@@ -359,7 +361,7 @@ std::string activation_spec(const Wanted& wanted) {
 std::string weight_spec(const Wanted& wanted, bool is_per_channel) {
   const bool is_narrow = wanted.settings.weight_bits == 7;
   return concat(R"({"spec": "quantization", "dtype": "int8", "quant_min": )",
-                is_narrow ? -64 : wanted.profile.weight_min, R"(, "quant_max": )",
+                is_narrow ? -63 : wanted.profile.weight_min, R"(, "quant_max": )",
                 is_narrow ? 63 : wanted.profile.weight_max, R"(, "qscheme": "per_)",
                 is_per_channel ? "channel" : "tensor", "_symmetric\"", is_per_channel ? R"(, "ch_axis": 0)" : "",
                 R"(, "observer": {"class": ")", is_per_channel ? "PerChannel" : "",
@@ -377,6 +379,14 @@ void add_row(std::string& rows, std::string_view name, const std::string& operat
   rows += concat(rows.empty() ? "" : ", ", R"({"name": ")", name, R"(", "operators": [)", operators, "]", rest, "}");
 }
 
+// Of operators on elements: which of them are quantized.
+std::string_view inputs_of(const RuntimeProfile& profile, const RuntimeRule& rule) {
+  if (profile.quantizes_all) return "";
+  const bool is_sum = rule.name == "addition" || rule.name == "subtraction";
+  return profile.keeps_residuals && is_sum ? R"(, "inputs": "all_behind_quantized")"
+                                           : R"(, "inputs": "behind_quantized")";
+}
+
 // The rows of a rule: with what is computed along with it, then without.
 void add_rows(const Wanted& wanted, const RuntimeRule& rule, std::string& rows) {
   const RuntimeProfile& profile = wanted.profile;
@@ -387,7 +397,7 @@ void add_rows(const Wanted& wanted, const RuntimeRule& rule, std::string& rows) 
     return add_row(rows, rule.name, operators, R"(, "inputs": "handed_on")");
   std::string rest;
   if (!is_layer && rule.form != IntegerForm::kProduct)
-    rest = concat(profile.quantizes_all ? "" : R"(, "inputs": "behind_quantized")", R"(, "only_float32": true)");
+    rest = concat(inputs_of(profile, rule), R"(, "only_float32": true)");
   if (is_open) rest += R"(, "output": "float")";
   if (rule.form == IntegerForm::kSameTerms) rest += R"(, "output": "like_input")";
   if (rule.range) {
@@ -509,6 +519,8 @@ Json onnx_report(const OnnxOptions& options) {
                                   {"bnb4", options.bnb4}});
   if (options.opset) out["opset"] = *options.opset;
   if (options.accuracy_level) out["accuracy_level"] = *options.accuracy_level;
+  if (options.format == OnnxFormat::kQOperator) out["format"] = "qoperator";
+  if (options.groups != OnnxGroups::kDefault) out["groups"] = to_string(options.groups);
   return out;
 }
 

@@ -64,6 +64,7 @@ struct RuntimeProfile {
   bool quantizes_all = false;      // float operators between integer ones cost it more than rounding does
   bool wants_same_dtypes = false;  // of activations and weights
   bool wants_bias = false;         // layers without one stay float
+  bool keeps_residuals = false;    // sums with floats stay float: rounding them to 8 bits costs more than it saves
   bool joins_lone_int8 = false;    // int8 activations only where a tensor has one reader
   bool saturates = false;          // sums of products of 8 bits, on processors without VNNI
   bool clips_freely = false;       // what is fused may cut off more than the integers of the result do
@@ -91,7 +92,7 @@ format::Json recipe_of(const RuntimeProfile& profile, const RuntimeSettings& set
 OnnxOptions onnx_options_of(const RuntimeProfile& profile, const RuntimeSettings& settings = {});
 
 // How ONNX files are written, as data: {opset, signed_activations, unsigned_weights, dedicated_pairs, accuracy_level,
-// float16, bnb4}.
+// format, groups, float16, bnb4}.
 format::Json onnx_report(const OnnxOptions& options);
 
 // {name, runtime, file, recipe, onnx, note}: the profile as data.

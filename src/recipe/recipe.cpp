@@ -434,7 +434,8 @@ PatternRow pattern_row_of(const Json& json, const std::string& where, std::deque
   constexpr std::pair<std::string_view, Inputs> kInputs[] = {{"quantized", Inputs::kQuantized},
                                                              {"like_producer", Inputs::kLikeProducer},
                                                              {"handed_on", Inputs::kHandedOn},
-                                                             {"behind_quantized", Inputs::kBehindQuantized}};
+                                                             {"behind_quantized", Inputs::kBehindQuantized},
+                                                             {"all_behind_quantized", Inputs::kAllBehindQuantized}};
   constexpr std::pair<std::string_view, Output> kOutputs[] = {
       {"quantized", Output::kQuantized}, {"like_input", Output::kLikeInput}, {"float", Output::kFloat}};
   const Fields fields(json, where);

@@ -11,6 +11,10 @@ namespace qdq {
 
 namespace {
 
+bool is_behind_others(const PatternPlace& place) {
+  return place.inputs == Inputs::kBehindQuantized || place.inputs == Inputs::kAllBehindQuantized;
+}
+
 constexpr double kHistcBound = 3.4028235e15;  // PyTorch's histc fails for larger values
 
 size_t length_of(const PatternRow& row) {
@@ -175,7 +179,7 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   if (config() == nullptr) return leave_float(chain);
   if (row.obstacle != nullptr)
     if (std::string why = row.obstacle(*last); !why.empty()) return refuse(last, row, std::move(why));
-  if (row.places[0].inputs == Inputs::kBehindQuantized && !is_behind_quantized(row, first)) return;
+  if (is_behind_others(row.places[0]) && !is_behind_quantized(row, first)) return;
   if (row.places[0].inputs == Inputs::kBehindContinued && !is_behind_continued(row, first)) return;
   if (row.places[0].inputs == Inputs::kHandedOn) {
     hand_on(first, row);
@@ -199,11 +203,18 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   if (policy_.claims_parameters) mark_annotated(annotations_, {weight_of(*first), bias_of(*first)});
 }
 
-// Whether the output of one of the producers is quantized, and no operand is a number; else the reason is noted.
+// Whether the outputs of the producers, one of them or all, are quantized, and no operand is a number; else the reason
+// is noted.
 bool PatternAnnotator::is_behind_quantized(const PatternRow& row, Node* first) {
   const std::vector<Node*> read = activations_of(*first);
+  const bool wants_all = row.places[0].inputs == Inputs::kAllBehindQuantized;
   const auto is_quantized = [&](const Node* operand) { return is_quantized_output(annotations_, operand); };
+  const auto stays_float = std::find_if(read.begin(), read.end(), [&](const Node* operand) {
+    return wants_all && operand->op() != Node::Op::kGetAttr && !is_quantized(operand);
+  });
   if (is_binary(*first) && read.size() < 2) refuse(first, row, "one of its operands is a number, which stays float");
+  else if (stays_float != read.end())
+    refuse(first, row, concat("its input ", (*stays_float)->name(), " is not the output of a quantized operator"));
   else if (std::any_of(read.begin(), read.end(), is_quantized)) return true;
   else refuse(first, row, "the output of none of its producers is quantized");
   return false;
@@ -397,7 +408,7 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
   }
   for (Node* operand : operands(*node, in_front)) {
     if (!is_observable(row, node, operand)) return false;
-    const bool may_share = place.inputs == Inputs::kLikeProducer || place.inputs == Inputs::kBehindQuantized;
+    const bool may_share = place.inputs == Inputs::kLikeProducer || is_behind_others(place);
     const bool is_shared =
         may_share && is_annotated(annotations_, {operand}) && is_quantized_output(annotations_, operand);
     to.set_input(operand, is_shared ? QSpec(SharedQuantizationSpec{operand}) : spec);

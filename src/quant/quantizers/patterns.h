@@ -33,6 +33,8 @@ enum class Inputs : uint8_t {
   kHandedOn,      // in the terms of their producer, whose output must be quantized
   // As kLikeProducer, where the output of one of the producers at least is quantized, and no operand is a number.
   kBehindQuantized,
+  // The same where the outputs of all producers are quantized; constants count as such.
+  kAllBehindQuantized,
   kBehindContinued,  // as kQuantized, where all of them are outputs of patterns that are continued
   kFloat,            // nothing: they stay float
   kFolded,           // nothing; between two others it is a batch norm, of which conversion leaves nothing
