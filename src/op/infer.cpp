@@ -117,7 +117,8 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
               " and ", to_string(b), " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ",
               i);
     // A symbol against a number other than 1 has that value, or torch.export would have refused the program.
-    out[i] = x == SymInt(1) || (y.is_constant() && !(y == SymInt(1))) ? y : x;
+    const bool gives_way = x == SymInt(1) || is_at_most_one(x);
+    out[i] = gives_way || (y.is_constant() && !(y == SymInt(1))) ? y : x;
     const bool meet = !x.is_constant() && !y.is_constant() && !(x == y);
     if (meet && (is_told_by_run(x) || is_told_by_run(y))) out[i] = size_from_values(i);
     else if (meet && is_size_of_input(x) && is_size_of_input(y)) out[i] = larger_size(x, y);

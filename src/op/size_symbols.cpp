@@ -38,6 +38,12 @@ SymInt larger_size(const SymInt& a, const SymInt& b) {
   return extreme_size("Max", a, b);
 }
 
+bool is_at_most_one(const SymInt& size) {
+  const std::string text = size.to_string();
+  const size_t end = text.find(')');  // of a minimum of plain sizes, which holds no other
+  return text.starts_with("Min(1, ") && end + 1 == text.size();
+}
+
 SymInt bound_within(int64_t bound, const SymInt& size) {
   if (bound >= int64_t{1} << 31) return size;
   if (bound >= 0) return smaller_size(bound, size);

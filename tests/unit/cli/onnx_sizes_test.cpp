@@ -111,6 +111,35 @@ TEST(OnnxSizes, WhereTwoSizesOfARunMeetEitherMayBeOne) {
   EXPECT_THROW(Interpreter(program, {}).run(differ), Error);
 }
 
+// As exporters write index_add: what is added is stretched to the shape of the first row of what it is added to.
+TEST(OnnxSizes, TheFirstRowOfAnOpenAxisStretchesToAnother) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  for (const char* name : {"x", "y"})
+    file.inputs.push_back({name, DType::kF32, Dims{{std::nullopt, concat("rows_of_", name)}, {4, ""}}});
+  file.initializers = {{"zero", Tensor::of<int64_t>({1}, {0})}, {"one", Tensor::of<int64_t>({1}, {1})}};
+  file.nodes = {onnx_node("Slice", {"x", "zero", "one", "zero"}, "first"), onnx_node("Add", {"first", "y"}, "z")};
+  file.outputs.push_back({"z", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  for (const Node* node : program.graph->nodes()) {
+    if (node->is("torch.ops.aten.slice.Tensor")) {
+      EXPECT_EQ(node->meta.val.tensor()->sizes[0].to_string(), "Min(1, s0)");
+    } else if (node->is("torch.ops.aten.add.Tensor")) {
+      EXPECT_EQ(node->meta.val.tensor()->sizes[0].to_string(), "s1");
+    }
+  }
+  Session session = lower(program);
+  const auto rows = [](int64_t count) { return Tensor::full({count, 4}, DType::kF32, static_cast<double>(count)); };
+  for (const auto& [x, y] : {std::pair<int64_t, int64_t>(1, 5), {5, 1}, {3, 4}, {1, 1}}) {
+    const std::vector<Tensor> inputs = {rows(x), rows(y)};
+    const Tensor wanted = Tensor::full({y, 4}, DType::kF32, static_cast<double>(x + y));
+    EXPECT_TRUE(bitwise_equal(session.run(inputs).at(0), wanted)) << x << " and " << y;
+    EXPECT_TRUE(bitwise_equal(Interpreter(program, {}).run(inputs).at(0), wanted)) << x << " and " << y;
+  }
+}
+
 TEST(OnnxSizes, WhereOpenSizesOfTwoInputsMeetEitherMayBeOne) {
   format::OnnxFile file;
   file.ir_version = 8;
