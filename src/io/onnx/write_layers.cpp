@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "io/onnx/export.h"
 #include "io/onnx/integer_layers.h"
@@ -18,10 +19,10 @@ std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
 }
 
 // The bias of a layer between a dequantized input and a dequantized weight of symmetric integers is int32 with the
-// product of the scales, as integer kernels add it to their sums; elsewhere, and where it does not fit, it is what it
-// is.
-std::string bias(AtenCall& call, size_t i, size_t output_axis) {
-  if (call.is_none(i)) return {};
+// product of the scales, as integer kernels add it to their sums; elsewhere it is what it is. None where it does not
+// fit, as in a channel of tiny weights.
+std::optional<std::string> bias(AtenCall& call, size_t i, size_t output_axis) {
+  if (call.is_none(i)) return std::string();
   const Node *input = call.arg(0).node(), *node = call.arg(i).node();
   const Tensor values = stored_tensor(call, node);
   const StoredWeight weight = stored_weight(call, call.arg(1).node());
@@ -38,7 +39,7 @@ std::string bias(AtenCall& call, size_t i, size_t output_axis) {
     const float scale =
         static_cast<float>(*input->arg(1).number()) * weight.scales.data<float>()[weight.scales.numel() == 1 ? 0 : k];
     const double integer = std::nearbyint(static_cast<double>(floats.data<float>()[k]) / static_cast<double>(scale));
-    if (!(std::fabs(integer) < 1 << 30)) return call.tensor(i);
+    if (!(std::fabs(integer) < 1 << 30)) return std::nullopt;
     scales.data<float>()[k] = scale;
     integers.data<int32_t>()[k] = static_cast<int32_t>(integer);
   }
@@ -48,6 +49,19 @@ std::string bias(AtenCall& call, size_t i, size_t output_axis) {
       "DequantizeLinear",
       {call.file().constant(integers, name + "_quantized"), call.file().constant(scales, name + "_scale"), zeros},
       {"axis", 0});
+}
+
+// Conv or Gemm of (input, weight, bias). A bias that does not fit int32 is added behind it: ONNX Runtime 1.21 makes
+// int32 of a bias in float, and where that saturates, the layer gives other numbers.
+void finish_layer(AtenCall& call, const char* op, const OnnxAttributes& attributes) {
+  if (const std::optional<std::string> within = bias(call, 2, 0))
+    return call.finish(op, {call.tensor(0), call.tensor(1), *within}, attributes);
+  const Node* node = call.arg(2).node();
+  const Tensor values = stored_tensor(call, node).contiguous();
+  Shape column(call.rank(0) - 1, 1);
+  column[0] = values.numel();
+  const std::string sums = call.emit(op, {call.tensor(0), call.tensor(1)}, attributes);
+  call.finish("Add", {sums, call.file().constant(values.reshape(column), node->target() + "_behind")});
 }
 
 // conv{1,2,3}d: (input, weight, bias, stride, padding, dilation, groups)
@@ -74,7 +88,7 @@ void conv(AtenCall& call) {
     attributes.add("pads", both_sides(call.integers(4, axes)));
   }
   if (write_dynamic_convolution(call, attributes) || write_integer_convolution(call, attributes)) return;
-  call.finish("Conv", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, attributes);
+  finish_layer(call, "Conv", attributes);
 }
 
 // (input, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -92,8 +106,8 @@ void convolution(AtenCall& call) {
   OnnxAttributes attributes = {"strides",   call.integers(3, axes), "pads",  both_sides(call.integers(4, axes)),
                                "dilations", call.integers(5, axes), "group", call.integer(8)};
   if (call.flag(6)) attributes.add("output_padding", call.integers(7, axes));
-  call.finish(call.flag(6) ? "ConvTranspose" : "Conv",
-              {call.tensor(0), call.tensor(1), call.flag(6) ? call.optional_tensor(2) : bias(call, 2, 0)}, attributes);
+  if (!call.flag(6)) return finish_layer(call, "Conv", attributes);
+  call.finish("ConvTranspose", {call.tensor(0), call.tensor(1), call.optional_tensor(2)}, attributes);
 }
 
 // QuantizeLinear and DequantizeLinear have 16-bit integers since opset 21, and com.microsoft's always.
@@ -138,7 +152,7 @@ std::string bias_of_product(AtenCall& call) {
 void linear(AtenCall& call) {
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
   if (write_dynamic_linear(call) || write_linear_of_blocks(call) || write_linear_of_normal_floats(call)) return;
-  if (call.rank(0) == 2) return call.finish("Gemm", {call.tensor(0), call.tensor(1), bias(call, 2, 0)}, {"transB", 1});
+  if (call.rank(0) == 2) return finish_layer(call, "Gemm", {"transB", 1});
   const std::string weight = transposed(call, call.arg(1).node());
   if (call.is_none(2)) return call.finish("MatMul", {call.tensor(0), weight});
   call.finish("Add", {call.emit("MatMul", {call.tensor(0), weight}), bias_of_product(call)});

@@ -280,6 +280,37 @@ TEST(OnnxIntegers, ConvolutionsOfIntegersComeBackWithTheirPadding) {
   }
 }
 
+// ONNX Runtime makes int32 of a bias in float, and saturates. Here one channel's weights are tiny, as in a network that
+// was pruned.
+TEST(OnnxIntegers, ABiasThatDoesNotFitIsAddedBehindItsLayer) {
+  for (const auto& [op, sizes] : {std::pair<const char*, Shape>("Gemm", {2, 3}), {"Conv", {2, 3, 4, 4}}}) {
+    SCOPED_TRACE(op);
+    OnnxFile layer;
+    layer.ir_version = 8;
+    layer.opsets = {{"", 17}};
+    std::vector<format::OnnxDimension> dims;
+    for (const int64_t size : sizes) dims.push_back({size, ""});
+    layer.inputs = {info("x", dims)};
+    Shape of_weight(sizes.size(), 1);
+    of_weight[0] = of_weight[1] = 3;
+    layer.initializers = {{"w", Tensor::full(of_weight, DType::kF32, 1e-9)},
+                          {"b", Tensor::of<float>({3}, {0.5F, 500, -2})}};
+    layer.nodes = {onnx_node(op, {"x", "w", "b"}, "y")};
+    layer.outputs = {{"y", std::nullopt, std::nullopt}};
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+    Prepared prepared = prepare_pt2e(load_onnx(format::write_onnx_file(layer)), quantizer);
+    const Tensor input = Tensor::full(sizes, DType::kF32, 1e-3);
+    prepared.run({input});
+    const Program converted = convert_pt2e(prepared);
+    const std::vector<std::byte> bytes = save_onnx(converted);
+    const OnnxFile file = format::read_onnx_file(bytes);
+    EXPECT_EQ(node_of(file, op).inputs.size(), 2u);
+    EXPECT_EQ(count(file, "Add"), 1);
+    EXPECT_EQ(largest_difference(run(load_onnx(bytes), input), run(converted, input)), 0);
+  }
+}
+
 TEST(OnnxIntegers, WeightsOfProductsMayBeUnsigned) {
   const std::vector<std::byte> floats = format::write_onnx_file(two_layers());
   std::vector<std::byte> signed_bytes, unsigned_bytes, eight;
