@@ -166,7 +166,7 @@ class ProgramWriter {
   Json sym_int(const SymInt& value) const {
     if (const auto constant = value.constant()) return tagged("as_int", *constant);
     Json expression = tagged("expr_str", value.to_srepr());
-    if (const auto hint = value.evaluate(hints_)) expression["hint"] = tagged("as_int", *hint);
+    if (const auto hint = pt2_hint_of(value, hints_)) expression["hint"] = tagged("as_int", *hint);
     return tagged("as_expr", std::move(expression));
   }
 

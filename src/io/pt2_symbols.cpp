@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace qdq {
 namespace {
@@ -32,6 +34,28 @@ void choose_hints_of_values(const Program& program, std::map<std::string, int64_
   }
 }
 
+// Whether the hints make a size of a value less than none.
+bool has_size_below_zero(const Program& program, const std::map<std::string, int64_t>& hints) {
+  for (const Node* node : program.graph->nodes()) {
+    const TensorMeta* meta = node->meta.val.tensor();
+    for (const SymInt& size : meta ? meta->sizes : SymShape())
+      if (pt2_hint_of(size, hints).value_or(0) < 0) return true;
+    for (const Argument& argument : node->args())
+      if (argument.is<Subprogram>() && has_size_below_zero(*argument.as<Subprogram>(), hints)) return true;
+  }
+  return false;
+}
+
+// Doubles the hints of open lengths until no size behind is below zero, as that of a convolution whose window is longer
+// than the hint, which PyTorch does not load.
+void lengthen_hints(const Program& program, const std::vector<std::string>& lengths,
+                    std::map<std::string, int64_t>& hints) {
+  std::map<std::string, int64_t> longer = hints;
+  for (int doublings = 0; doublings < 16 && has_size_below_zero(program, longer); ++doublings)
+    for (const std::string& symbol : lengths) longer[symbol] *= 2;
+  if (!has_size_below_zero(program, longer)) hints = std::move(longer);
+}
+
 // PyTorch wants a range for every symbol, of sizes that only values tell too.
 void add_ranges(const Program& program, Json& out) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - 1;
@@ -46,8 +70,17 @@ void add_ranges(const Program& program, Json& out) {
 
 }  // namespace
 
+std::optional<int64_t> pt2_hint_of(const SymInt& size, const std::map<std::string, int64_t>& hints) {
+  try {
+    return size.evaluate(hints);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 std::map<std::string, int64_t> pt2_hints(const Program& program) {
   std::map<std::string, int64_t> hints = program.symbol_hints;
+  std::vector<std::string> lengths;
   int64_t next = 64;
   for (const Node* input : program.graph->placeholders()) {
     const TensorMeta* meta = input->meta.val.tensor();
@@ -57,12 +90,14 @@ std::map<std::string, int64_t> pt2_hints(const Program& program) {
       int64_t& hint = hints[symbol] = axis == 0 ? 2 : next;
       if (axis != 0) next += 64;
       const auto range = program.symbol_ranges.find(symbol);
+      if (axis != 0 && (range == program.symbol_ranges.end() || !range->second.max)) lengths.push_back(symbol);
       if (range == program.symbol_ranges.end()) continue;
       hint = std::max(hint, range->second.min.value_or(hint));
       hint = std::min(hint, range->second.max.value_or(hint));
     }
   }
   if (program.torch_version.empty()) choose_hints_of_values(program, hints);
+  lengthen_hints(program, lengths, hints);
   return hints;
 }
 

@@ -218,6 +218,28 @@ TEST(SavePt2, GivesOpenSizesOfInputsAValueAtExport) {
   EXPECT_EQ(load_pt2(save_pt2(program)).symbol_hints, (std::map<std::string, int64_t>{{"s0", 5}}));
 }
 
+// As where many sizes that values tell are multiplied: their own hints are chosen large.
+TEST(SavePt2, LeavesOutHintsOfMoreThan64Bits) {
+  Program program = golden("dynamic_batch");
+  program.symbol_hints["s0"] = int64_t{1} << 62;
+  const Program again = load_pt2(save_pt2(program));
+  EXPECT_EQ(again.graph->find("linear")->meta.val.tensor()->sizes, (SymShape{SymInt::symbol("s0") * 2, 4}));
+  EXPECT_EQ(again.symbol_hints, program.symbol_hints);
+}
+
+// PyTorch loads no file with a size below zero.
+TEST(SavePt2, GivesOpenLengthsAValueThatWindowsFitInto) {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 1, SymInt::symbol("s1")}, {}, false};
+  program.add_attribute({"weight", Tensor::full({2, 1, 100}, DType::kF32, 0.5)});
+  Node* weight = program.graph->get_attr("weight");
+  Node* first = program.graph->call("torch.ops.aten.conv1d.default",
+                                    {x, weight, Argument(), Argument(Argument::List{Argument(int64_t{10})})});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{first})}, {}, "output");
+  EXPECT_EQ(load_pt2(save_pt2(program)).symbol_hints, (std::map<std::string, int64_t>{{"s0", 2}, {"s1", 128}}));
+}
+
 TEST(LoadPt2, ReadsWhereNodesComeFrom) {
   const Program program = golden("conv_net");
   const NodeMeta& meta = program.graph->find("batch_norm")->meta;
