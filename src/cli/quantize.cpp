@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <span>
 
 #include "base/listed.h"
 #include "cli/command_line.h"
@@ -238,7 +239,10 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (wanted && !needs_data)
     warn(concat(recovery_word(options), " does nothing: this recipe takes no ranges from samples in this model"), host);
   if (calibration.uses_data()) {
+    const size_t told = prepared.warnings().size();
     calibrate(prepared, *data, host);
+    if (!wanted)
+      for (const std::string& warning : std::span(prepared.warnings()).subspan(told)) warn(warning, host);
     for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
   QDQ_CHECK(

@@ -46,6 +46,17 @@ std::optional<FloatRange> clamp_of(const Node& node) {
   return FloatRange{static_cast<float>(function->low), static_cast<float>(function->high)};
 }
 
+// Once for a program: observers count no infinity, and its integer is that of the largest or least finite value.
+void warn_of_infinities(const Node& observed, const FloatRange& range, std::vector<std::string>& warnings) {
+  constexpr std::string_view kWhat = " has infinities, as masks of attention do, and integers have none: ";
+  const bool is_finite = !std::isinf(range.min) && !std::isinf(range.max);
+  if (is_finite || range.min > range.max) return;  // the latter of a tensor of nothing
+  const auto is_told = [&](const std::string& warning) { return warning.find(kWhat) != std::string::npos; };
+  if (std::any_of(warnings.begin(), warnings.end(), is_told)) return;
+  warnings.push_back(concat(observed.name(), kWhat,
+                            "what it masks still has a weight; recover accuracy (--recover) or leave it in float"));
+}
+
 }  // namespace
 
 std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
@@ -107,9 +118,11 @@ void Prepared::Impl::make_interpreter() {
       Observer& observer = *groups[group_of_module(node).value()].observer;
       const auto clamp = clamps.find(&node);
       const bool known = clamp != clamps.end() && observer.forward_clamped(clamp->second.min, clamp->second.max);
-      Tensor seen = known   ? *x
-                    : range ? observer.forward_with_range(*x, {range->min, range->max})
-                            : observer.forward(*x);
+      std::optional<FloatRange> found;
+      if (range != nullptr) found = {range->min, range->max};
+      else if (!known && observer.wants_range() && is_floating(x->dtype())) found = range_of(*x);
+      if (found && quantizes_statically(observer)) warn_of_infinities(*observed, *found, warnings);
+      Tensor seen = known ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
       for (const EqualizedLayer& layer : equalized)
         if (layer.observed_as == node.name()) layer.input->forward(*x);
       if (on_observed) (*on_observed)(++looks_done, looks);

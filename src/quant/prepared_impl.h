@@ -36,7 +36,7 @@ struct Prepared::Impl {
   Annotations annotations;
   Compat compat = Compat::kNone;
   std::vector<ObserverGroup> groups;
-  std::vector<std::string> warnings;                // the quantizer's
+  std::vector<std::string> warnings;                // the quantizer's, and calibration's
   QuantizedInterface interface;                     // the quantizer's
   std::vector<EqualizedLayer> equalized;            // those that convert equalizes
   bool is_qat = false;                              // made by prepare_qat_pt2e

@@ -62,7 +62,8 @@ class Prepared {
   const Program& program() const;
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
-  // The quantizer's warnings when it had annotated: settings without effect, one sentence each.
+  // One sentence each: what the quantizer warned of when it had annotated, such as settings without effect, and that
+  // calibration saw infinities.
   const std::vector<std::string>& warnings() const;
 
   struct Impl;  // quant/prepared_impl.h

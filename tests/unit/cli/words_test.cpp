@@ -1,10 +1,13 @@
 // What the command line says and takes beside its work: help, JSON, quiet, colors, completions, the manual, doubts.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "format/bytes.h"
 #include "format/json.h"
 #include "report/evaluation.h"
 #include "unit/cli/cli_fixture.h"
+#include "unit/cli/onnx_node.h"
 
 namespace qdq::words_test {
 namespace {
@@ -446,6 +449,31 @@ TEST_F(WordsTest, DoubtsSamplesThatAreZero) {
   EXPECT_TRUE(says("the input x is zero in all samples of the calibration")) << host.err;
   ASSERT_EQ(run(quantize()), 0) << host.err;
   EXPECT_FALSE(says("zero in all samples")) << host.err;
+}
+
+// x + (x above 0 ? x : the value), as masks are added to scores.
+std::vector<std::byte> masks_by(double value) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{10, ""}, {4, ""}}});
+  file.initializers = {{"none", Tensor::full({}, DType::kF32, 0)}, {"value", Tensor::full({}, DType::kF32, value)}};
+  file.nodes = {onnx_node("Greater", {"x", "none"}, "is_above"), onnx_node("Where", {"is_above", "x", "value"}, "mask"),
+                onnx_node("Add", {"x", "mask"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  return format::write_onnx_file(file);
+}
+
+TEST_F(WordsTest, WarnsOnceOfInfinitiesThatIntegersDoNotHave) {
+  host.contents["some.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({10, 4}, 1, 1)}});
+  const std::vector<std::string> words = {"quantize", "m.onnx", "--calibrate", "some.npz", "-o", "out.onnx"};
+  for (const double value : {-std::numeric_limits<double>::infinity(), -8.0}) {
+    host.contents["m.onnx"] = masks_by(value);
+    ASSERT_EQ(run(words), 0) << host.err;
+    EXPECT_EQ(says("has infinities, as masks of attention do"), std::isinf(value)) << host.err;
+    const size_t first = host.err.find("has infinities");
+    EXPECT_EQ(host.err.find("has infinities", first == std::string::npos ? first : first + 1), std::string::npos);
+  }
 }
 
 TEST_F(WordsTest, AReportTellsWhenAndHowItWasMade) {
