@@ -1,9 +1,12 @@
 // Empirical bias correction, layer after layer.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <unordered_map>
 
 #include "base/undo.h"
 #include "kernel/activation.h"
+#include "kernel/pointwise.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
 #include "quant/layers.h"
@@ -43,25 +46,45 @@ struct ChannelSums {
   // Of activation(x + shift[channel]); no shifts: of activation(x).
   void add(const Tensor& x, int64_t axis, const kernel::Activation& activation, std::span<const float> shifts = {}) {
     const Tensor values = x.to(DType::kF32).contiguous();
-    const int64_t channels = x.size(axis);
-    const int64_t inner = values_of_channel(x, axis);
+    const int64_t channels = x.size(axis), inner = values_of_channel(x, axis);
     sums.resize(static_cast<size_t>(channels));
     if (values.numel() == 0) return;
     const int64_t rows = values.numel() / inner;
-    const auto length = static_cast<size_t>(inner);
-    std::vector<float> row(length);
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto channel = static_cast<size_t>(r % channels);
-      const float* const from = values.data<float>() + r * inner;
-      const float shift = shifts.empty() ? 0 : shifts[channel];
-      for (size_t i = 0; i < length; ++i) row[i] = from[i] + shift;
-      if (activation.kind != kernel::Activation::Kind::kNone)
-        kernel::activate_f32(activation, row.data(), inner, row.data());
-      double sum = 0;
-      for (const float value : row) sum += value;
-      sums[channel] += sum;
+    for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+      std::array<float, kRowsAtOnce> by{};
+      const int64_t some = std::min(kRowsAtOnce, rows - row);
+      for (int64_t r = 0; r < some && !shifts.empty(); ++r)
+        by[static_cast<size_t>(r)] = shifts[static_cast<size_t>((row + r) % channels)];
+      const auto found = sums_of_rows(values.data<float>() + row * inner, some, inner, by, activation);
+      for (int64_t r = 0; r < some; ++r)
+        sums[static_cast<size_t>((row + r) % channels)] += found[static_cast<size_t>(r)];
     }
     count += static_cast<double>(values.numel()) / static_cast<double>(channels);
+  }
+
+ private:
+  static constexpr int64_t kRowsAtOnce = 8;
+
+  // Of activation(row + by) for some rows that lie behind one another. Each sum is in the order of its row; the rows go
+  // side by side, as an addition waits for the one before.
+  static std::array<double, kRowsAtOnce> sums_of_rows(const float* from, int64_t rows, int64_t length,
+                                                      const std::array<float, kRowsAtOnce>& by,
+                                                      const kernel::Activation& activation) {
+    constexpr int64_t kColumns = 256;  // at once, which stay in the nearest cache
+    std::array<float, kRowsAtOnce * kColumns> part{};
+    std::array<double, kRowsAtOnce> out{};
+    for (int64_t first = 0; first < length; first += kColumns) {
+      const int64_t columns = std::min(kColumns, length - first);
+      for (int64_t r = 0; r < rows; ++r)
+        kernel::add_scalar_f32(from + r * length + first, by[static_cast<size_t>(r)], columns,
+                               part.data() + r * columns);
+      if (activation.kind != kernel::Activation::Kind::kNone)
+        kernel::activate_f32(activation, part.data(), rows * columns, part.data());
+      for (int64_t i = 0; i < columns; ++i)
+        for (int64_t r = 0; r < kRowsAtOnce; ++r)
+          out[static_cast<size_t>(r)] += static_cast<double>(part[static_cast<size_t>(r * columns + i)]);
+    }
+    return out;
   }
 };
 

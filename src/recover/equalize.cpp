@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/undo.h"
+#include "kernel/difference.h"
 #include "op/facts.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/observers/range_histogram.h"
@@ -21,8 +22,10 @@ Tensor divided_along(const Tensor& x, int64_t axis, const std::vector<float>& by
   int64_t inner = 1;
   for (int64_t i = axis + 1; i < out.dim(); ++i) inner *= out.size(i);
   float* values = out.data<float>();
-  for (int64_t row = 0; row * inner < out.numel(); ++row, values += inner)
-    for (int64_t i = 0; i < inner; ++i) values[i] /= by[static_cast<size_t>(row) % by.size()];
+  for (int64_t row = 0; row * inner < out.numel(); ++row, values += inner) {
+    const float factor = by[static_cast<size_t>(row) % by.size()];
+    for (int64_t i = 0; i < inner; ++i) values[i] /= factor;
+  }
   return out;
 }
 
@@ -39,12 +42,15 @@ double share_of_noise(const Tensor& exact, const Tensor& found, int64_t axis) {
   std::vector<Sums> channels(static_cast<size_t>(x.size(axis)));
   for (int64_t row = 0; row * inner < x.numel(); ++row) {
     Sums& sums = channels[static_cast<size_t>(row) % channels.size()];
-    for (int64_t i = row * inner; i < (row + 1) * inner; ++i) {
-      const auto value = static_cast<double>(a[i]);
-      const double off = value - static_cast<double>(b[i]);
+    if (inner == 1) {
+      const double value = a[row], off = value - b[row];
       sums.signal += value * value;
       sums.noise += off * off;
+      continue;
     }
+    const kernel::Difference difference = kernel::difference_f32(a + row * inner, b + row * inner, inner);
+    sums.signal += difference.signal;
+    sums.noise += difference.noise;
   }
   double share = 0;
   int64_t speaking = 0;

@@ -34,15 +34,16 @@ double damped(double share) { return share <= 1 ? share : 1 + math::log(share); 
 void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found) {
   QDQ_CHECK(reference.size() == found.size(), kInvalidArgument, "there are ", reference.size(), " outputs and ",
             found.size(), " to compare with");
-  outputs_.resize(reference.size());
+  OutputError of_batch;
+  of_batch.outputs_.resize(reference.size());
   for (size_t i = 0; i < reference.size(); ++i) {
     if (!is_floating(reference[i].dtype()) || reference[i].numel() == 0) continue;
     QDQ_CHECK(reference[i].sizes() == found[i].sizes(), kInvalidArgument, "output ", i, " has the sizes ",
               to_string(reference[i].sizes()), " and ", to_string(found[i].sizes()));
     const Tensor x = reference[i].to(DType::kF32).contiguous(), y = found[i].to(DType::kF32).contiguous();
     const ChannelExtents extents = channels_of_output(x.sizes());
-    std::vector<Sums>& sums = outputs_[i];
-    if (static_cast<int64_t>(sums.size()) < extents.channels) sums.resize(static_cast<size_t>(extents.channels));
+    std::vector<Sums>& sums = of_batch.outputs_[i];
+    sums.resize(static_cast<size_t>(extents.channels));
     const std::span<const float> a = x.span<float>(), b = y.span<float>();
     size_t at = 0;
     for (int64_t outer = 0; outer < extents.outer; ++outer)
@@ -57,6 +58,22 @@ void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Te
           sum.noise += std::isfinite(difference) ? difference * difference : value * value + 1;
         }
       }
+  }
+  add(of_batch);
+}
+
+void OutputError::add(const OutputError& other) {
+  outputs_.resize(std::max(outputs_.size(), other.outputs_.size()));
+  for (size_t i = 0; i < other.outputs_.size(); ++i) {
+    const std::vector<Sums>& from = other.outputs_[i];
+    std::vector<Sums>& to = outputs_[i];
+    to.resize(std::max(to.size(), from.size()));
+    for (size_t c = 0; c < from.size(); ++c) {
+      to[c].count += from[c].count;
+      to[c].sum += from[c].sum;
+      to[c].squares += from[c].squares;
+      to[c].noise += from[c].noise;
+    }
   }
 }
 

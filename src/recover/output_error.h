@@ -15,6 +15,8 @@ class OutputError {
  public:
   // Throws Error{kInvalidArgument} if the outputs do not have the same number and sizes.
   void add(const std::vector<Tensor>& reference, const std::vector<Tensor>& found);
+  // What the other one added up, as if it had been added here: the order of batches is that of the sums.
+  void add(const OutputError& other);
   // 10 log10 of signal over noise, where the quotient of noise and signal is the mean of those of all outputs, and of
   // an output that of its channels (1 + log of it where it is above 1). The signal is the sum of squares around the
   // channel's mean and 1 % of the mean signal of the output's channels, so that what hardly ever speaks (a class that

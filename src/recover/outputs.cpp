@@ -24,10 +24,15 @@ int64_t release_outputs(Recovery& recovery) {
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   const double before = recovery.decibels();
-  const Undo forget([&] { recovery.forget_simulation(); });
-  for (const Node* node : behind) recovery.simulation().bypass(*node);
-  if (!(recovery.decibels() > before)) return 0;
+  Recovery::Errors after;
+  {
+    const Undo forget([&] { recovery.forget_simulation(); });
+    for (const Node* node : behind) recovery.simulation().bypass(*node);
+    if (!(recovery.decibels() > before)) return 0;
+    after = recovery.errors();
+  }
   erase_observers(impl, behind, kLeftInFloat);
+  recovery.set_errors(std::move(after));
   return static_cast<int64_t>(behind.size());
 }
 

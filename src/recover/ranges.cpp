@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/undo.h"
 #include "kernel/difference.h"
@@ -99,7 +100,7 @@ void add_errors(Interpreter::Walk& walk, const Simulation& simulation, const Pre
     const auto observer = simulation.observer_of(*input);
     RangeChoice* choice = observer ? choice_of[*observer] : nullptr;
     const Tensor* x = walk.value(*input).get_if<Tensor>();
-    if (choice == nullptr || x == nullptr || x->numel() == 0) continue;
+    if (choice == nullptr || choice->ranges.size() == 1 || x == nullptr || x->numel() == 0) continue;
     const Value exact = walk.result_with({});
     const Tensor* y = exact.get_if<Tensor>();
     if (y == nullptr || y->dtype() != DType::kF32) continue;
@@ -248,7 +249,9 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
   };
   Chosen best(choices.size(), 0);  // what the observers found, as far as it is read
   double most = measured(best, 0.4);
+  std::set<Chosen> known = {best};
   const auto consider = [&](const Chosen& chosen, double done) {
+    if (!known.insert(chosen).second) return;
     const double found = measured(chosen, done);
     if (found <= most) return;
     most = found;

@@ -85,45 +85,63 @@ double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max(
 double Recovery::decibels(int64_t samples) {
   Simulation& simulation = this->simulation();
   simulation.refresh();
-  if (std::exchange(measured_version_, simulation.version()) != simulation.version()) measured_.clear();
-  const std::vector<const Batch*> batches = some_batches(samples);
-  if (const auto known = measured_.find(batches.size()); known != measured_.end()) return known->second;
-  OutputError error;
-  add_errors(error, batches);
-  return measured_[batches.size()] = error.decibels();
+  if (std::exchange(measured_version_, simulation.version()) != simulation.version()) errors_.clear();
+  OutputError all;
+  for (const Batch* batch : some_batches(samples)) {
+    const auto [known, is_new] = errors_.try_emplace(batch);
+    if (is_new) {
+      tell_again();
+      known->second.add(judged_[static_cast<size_t>(batch - batches_.data())], judged(simulation.run(*batch)));
+    }
+    all.add(known->second);
+  }
+  return all.decibels();
 }
 
-void Recovery::add_errors(OutputError& error, const std::vector<const Batch*>& batches) {
-  for (const Batch* batch : batches) {
-    tell_again();
-    error.add(judged_[static_cast<size_t>(batch - batches_.data())], judged(simulation().run(*batch)));
-  }
+void Recovery::set_errors(Errors errors) {
+  simulation().refresh();
+  measured_version_ = simulation().version();
+  errors_ = std::move(errors);
+}
+
+bool Recovery::rehearses_all() const {
+  constexpr int64_t kFewSamples = 64;
+  return num_samples() < kFewSamples && !answers_at_places(prepared_.program());
 }
 
 bool Recovery::serves_others(int64_t (*remedy)(Recovery&)) {
-  constexpr int64_t kFewSamples = 64;
-  if (num_samples() >= kFewSamples || answers_at_places(prepared_.program())) return true;
+  return !rehearses_all() || serves_parts_kept_back(prepared_, remedy, kParts);
+}
+
+bool Recovery::serves_samples_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&)) {
+  return is_rehearsal_ || rehearses_all() || serves_parts_kept_back(before, remedy, 1);
+}
+
+bool Recovery::serves_parts_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&), size_t parts) {
   const std::vector<Batch> batches =
       batches_.size() >= kParts ? batches_ : in_smaller_batches(prepared_.program(), batches_, 2 * kParts);
   if (batches.size() < 2) return true;
   const OnRecovering tell_same = [this](const std::string&, double) { tell_again(); };
-  OutputError before, after;
-  for (size_t part = 0; part < std::min(kParts, batches.size()); ++part) {
+  OutputError without, with;
+  for (size_t part = 0; part < std::min(parts, batches.size()); ++part) {
     std::vector<Batch> kept_back, others;
     for (size_t i = 0; i < batches.size(); ++i) (i % kParts == part ? kept_back : others).push_back(batches[i]);
-    Prepared copy = Prepared::Impl::copy_to_try(prepared_);
+    Prepared copy = Prepared::Impl::copy_to_try(before);
     Recovery judge(copy, std::move(kept_back), tell_same), pupil(copy, std::move(others), tell_same);
-    judge.add_errors(before, judge.some_batches(judge.num_samples()));
+    pupil.is_rehearsal_ = true;
+    judge.decibels();
+    for (const auto& [batch, error] : judge.errors()) without.add(error);
     remedy(pupil);
     judge.forget_simulation();
-    judge.add_errors(after, judge.some_batches(judge.num_samples()));
+    judge.decibels();
+    for (const auto& [batch, error] : judge.errors()) with.add(error);
   }
-  return after.decibels() >= before.decibels();
+  return with.decibels() >= without.decibels();
 }
 
 void Recovery::forget_simulation() noexcept {
   simulation_.reset();
-  measured_.clear();
+  errors_.clear();
 }
 
 int64_t Recovery::samples_within(uint64_t bytes) const {
@@ -206,17 +224,19 @@ std::optional<RemedyResult> Recovery::next() {
                                   {"rounding", round_weights, true},
                                   {"bias correction", correct_biases, true}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
-  if (!decibels_) decibels_ = decibels();
+  if (!decibels_) {
+    decibels_ = decibels();
+    errors_before_ = errors_;
+  }
   const Remedy& remedy = kRemedies[next_remedy_];
   tell(remedy.name, 0);
   const bool may_help = !remedy.learns || serves_others(remedy.apply);
   RemedyResult result{remedy.name, may_help ? remedy.apply(*this) : 0, *decibels_, *decibels_};
   if (result.changes > 0) {
     decibels_ = result.after = decibels();
+    errors_before_ = errors_;
   } else {  // the program is as it was, though its observers may have been exchanged for a while
-    simulation().refresh();
-    measured_version_ = simulation().version();
-    measured_ = {{batches_.size(), *decibels_}};
+    set_errors(errors_before_);
   }
   ++next_remedy_;
   return result;

@@ -38,8 +38,9 @@ class Recovery {
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
   // correction. Each is kept if it helps. Of fewer than 64 samples of a classifier, those that learn from samples
   // (equalization, ranges, rounding, bias correction) are rehearsed: what they learn of two thirds of the samples must
-  // not take the outputs for the last third further away, each third in turn. Nothing if all remedies were tried. If
-  // `on_recovering` throws, the prepared program is as it was before this call.
+  // not take the outputs for the last third further away, each third in turn. Equalization and shifts that gain on other
+  // samples are rehearsed with one third. Nothing if all remedies were tried. If `on_recovering` throws, the prepared
+  // program is as it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -60,10 +61,18 @@ class Recovery {
   std::vector<const Batch*> some_batches(int64_t samples) const;
   // About how many samples may be under way at once for their values to take so many bytes.
   int64_t samples_within(uint64_t bytes) const;
-  // OutputError of the program as it now is, on all batches, or on some_batches(samples). What was asked before and did
-  // not change is not measured again.
+  // OutputError of the program as it now is, on all batches, or on some_batches(samples). No batch is measured again
+  // before something changes.
   double decibels();
   double decibels(int64_t samples);
+  // What was measured of the program as it now is, by batch; and for one that is known to give the same.
+  using Errors = std::map<const Batch*, OutputError>;
+  const Errors& errors() const { return errors_; }
+  void set_errors(Errors errors);
+  // Whether what a remedy learns from two thirds of the samples takes the outputs for the last third nearer, of a
+  // program as `before` has it. True for a recovery that is such a rehearsal itself, or whose remedies have been
+  // rehearsed before.
+  bool serves_samples_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&));
   // Whether decibels() and simulation() round weights of few integers, as they do at first: what activations need shows
   // best beside float weights, which the remedy "rounding" comes near to.
   void set_rounding_to_few(bool rounds);
@@ -73,7 +82,9 @@ class Recovery {
  private:
   // Whether what a remedy learns from a part of few samples serves the others, too.
   bool serves_others(int64_t (*remedy)(Recovery&));
-  void add_errors(OutputError& error, const std::vector<const Batch*>& batches);
+  bool rehearses_all() const;
+  // The same for the first `parts` of three parts of the batches, each kept back once.
+  bool serves_parts_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&), size_t parts);
 
   Prepared& prepared_;
   std::vector<Batch> batches_;
@@ -82,9 +93,10 @@ class Recovery {
   std::unique_ptr<FloatProgram> floats_;
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
-  std::optional<double> decibels_;     // behind the last remedy
-  std::map<size_t, double> measured_;  // by number of batches, for this version of the simulation
+  std::optional<double> decibels_;  // behind the last remedy
+  Errors errors_, errors_before_;   // of this version of the simulation, and behind the last remedy
   uint64_t measured_version_ = 0;
+  bool is_rehearsal_ = false;
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;

@@ -23,11 +23,18 @@ std::optional<double> least_factor(const Seam& seam, size_t channel) {
 
 }  // namespace
 
-size_t column_of(const Reader& reader, const Tensor& weight, int64_t element) {
-  const int64_t columns = weight.size(1), inner = weight.numel() / std::max<int64_t>(1, weight.size(0) * columns);
-  const int64_t row = element / (columns * inner), column = element / inner % columns;
-  const int64_t group = row / std::max<int64_t>(1, weight.size(0) / reader.groups);
-  return static_cast<size_t>(std::min<int64_t>(group * columns + column, std::ssize(reader.channels) - 1));
+std::vector<ColumnPiece> columns_of(const Reader& reader, const Tensor& weight) {
+  const int64_t rows = weight.size(0), columns = weight.size(1);
+  const int64_t inner = weight.numel() / std::max<int64_t>(1, rows * columns);
+  std::vector<ColumnPiece> out;
+  out.reserve(static_cast<size_t>(rows * columns));
+  for (int64_t row = 0, at = 0; row < rows; ++row) {
+    const int64_t first = row / std::max<int64_t>(1, rows / reader.groups) * columns;
+    for (int64_t column = 0; column < columns; ++column, at += inner)
+      out.push_back({row, at, at + inner,
+                     static_cast<size_t>(std::min<int64_t>(first + column, std::ssize(reader.channels) - 1))});
+  }
+  return out;
 }
 
 bool has_clamps(const Seam& seam) { return seam.clamps.min > -kInf || seam.clamps.max < kInf; }
@@ -53,7 +60,9 @@ FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float
 Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors) {
   const Tensor out = weight.clone();
   const std::vector<float> by = factors_at(reader.channels, factors);
-  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] *= by[column_of(reader, out, i)];
+  float* const values = out.data<float>();
+  for (const ColumnPiece& piece : columns_of(reader, out))
+    for (int64_t i = piece.begin; i < piece.end; ++i) values[i] *= by[piece.channel];
   return out;
 }
 
@@ -70,9 +79,11 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
   std::vector<double> largest(channels);
   for (const Reader& reader : seam.readers) {
     const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
-    for (int64_t i = 0; i < weight.numel(); ++i) {
-      double& most = largest[static_cast<size_t>(reader.channels[column_of(reader, weight, i)])];
-      most = std::max(most, static_cast<double>(std::fabs(weight.data<float>()[i])));
+    const float* const values = weight.data<float>();
+    for (const ColumnPiece& piece : columns_of(reader, weight)) {
+      double& most = largest[static_cast<size_t>(reader.channels[piece.channel])];
+      for (int64_t i = piece.begin; i < piece.end; ++i)
+        most = std::max(most, static_cast<double>(std::fabs(values[i])));
     }
   }
   std::vector<double> factors(channels, 0);

@@ -78,8 +78,12 @@ std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::v
 // What the observer sees of the seam once its channels are divided, 0 included.
 FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float>& factors);
 
-// The channel of a reader's input that an element of its weight reads.
-size_t column_of(const Reader& reader, const Tensor& weight, int64_t element);
+// Of a reader's weight in order: pieces of elements that read the same channel of its input.
+struct ColumnPiece {
+  int64_t row, begin, end;  // of elements
+  size_t channel;
+};
+std::vector<ColumnPiece> columns_of(const Reader& reader, const Tensor& weight);
 // The weights of a reader and a producer with these factors.
 Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors);
 Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors);

@@ -134,10 +134,10 @@ void shift(Recovery& recovery, BeforeChannels& before, std::vector<OwnBias>& bia
   for (const Reader& reader : value.readers) {
     const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
     std::vector<double> sums(static_cast<size_t>(weight.size(0)));
-    const int64_t columns = weight.numel() / std::max<int64_t>(1, weight.size(0));
-    for (int64_t i = 0; i < weight.numel(); ++i)
-      sums[static_cast<size_t>(i / columns)] +=
-          static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[column_of(reader, weight, i)]);
+    for (const ColumnPiece& piece : columns_of(reader, weight))
+      for (int64_t i = piece.begin; i < piece.end; ++i)
+        sums[static_cast<size_t>(piece.row)] +=
+            static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[piece.channel]);
     biases.push_back(*own_bias(impl, *reader.node, weight.size(0)));
     Tensor& read = impl.program.find_attribute(biases.back().name)->tensor;
     read = read.contiguous().clone();

@@ -31,18 +31,23 @@ bool feeds_layer(const Node& value) {
   return false;
 }
 
-// The observers that no layer reads, the one first behind which channels lose most.
-std::vector<Node*> observers_of_sums(Recovery& recovery) {
-  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+// The observers that no layer reads.
+std::vector<Node*> observers_of_sums(const Prepared& prepared) {
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<Node*> nodes;
-  std::unordered_map<const Node*, OutputError> errors;
   for (Node* node : impl.program.graph->nodes()) {
     const auto group = impl.group_of_module(*node);
     if (!group || impl.of_constants.count(impl.groups[*group].observer.get()) != 0 || feeds_layer(*node)) continue;
     nodes.push_back(node);
-    errors[node];
   }
-  if (nodes.empty()) return nodes;
+  return nodes;
+}
+
+// Puts the one first behind which channels lose most.
+void sort_by_loss(Recovery& recovery, std::vector<Node*>& nodes) {
+  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  std::unordered_map<const Node*, OutputError> errors;
+  for (const Node* node : nodes) errors[node];
   Simulation& simulation = recovery.simulation();
   simulation.refresh();
   Interpreter floats(impl.program, impl.backends);
@@ -60,7 +65,6 @@ std::vector<Node*> observers_of_sums(Recovery& recovery) {
   }
   std::stable_sort(nodes.begin(), nodes.end(),
                    [&](const Node* a, const Node* b) { return errors[a].decibels() < errors[b].decibels(); });
-  return nodes;
 }
 
 }  // namespace
@@ -68,7 +72,7 @@ std::vector<Node*> observers_of_sums(Recovery& recovery) {
 int64_t release_sums(Recovery& recovery) {
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
-  const std::vector<Node*> nodes = observers_of_sums(recovery);
+  std::vector<Node*> nodes = observers_of_sums(recovery.prepared());
   if (nodes.empty()) return 0;
   constexpr int64_t kSamples = 32;
   const auto decibels_without = [&](size_t count) {
@@ -76,10 +80,11 @@ int64_t release_sums(Recovery& recovery) {
     for (size_t i = 0; i < count; ++i) recovery.simulation().bypass(*nodes[i]);
     return recovery.decibels(kSamples);
   };
-  const double before = decibels_without(0);
+  const double before = recovery.decibels(kSamples);
   if (before > kNearEnough) return 0;
   const double most = decibels_without(nodes.size());
   if (!(most > before + kWorthFloats)) return 0;
+  sort_by_loss(recovery, nodes);
   size_t few = 0, enough = nodes.size();
   while (few + 1 < enough) {
     const size_t middle = few + (enough - few) / 2;

@@ -17,7 +17,8 @@ int64_t free_weight_scales(Recovery& recovery) {
     for (const auto& [i, observer] : original) impl.groups[i].observer = observer;
     impl.of_constants.swap(of_constants);
   });
-  const double before = recovery.decibels();
+  constexpr int64_t kSamples = 32;
+  const double before = recovery.decibels(), of_some = recovery.decibels(kSamples);
   for (size_t i = 0; i < impl.groups.size(); ++i) {
     const std::shared_ptr<Observer> observer = impl.groups[i].observer;
     if (!impl.takes_range(i) || impl.of_constants.count(observer.get()) == 0) continue;
@@ -27,7 +28,9 @@ int64_t free_weight_scales(Recovery& recovery) {
     original.emplace_back(i, observer);
     prepared.set_range(i, observer->min_val(), observer->max_val());
   }
-  if (original.empty() || !(recovery.decibels() > before)) return 0;
+  if (original.empty()) return 0;
+  // Where some samples lose, the others need not run.
+  if (!(recovery.decibels(kSamples) > of_some) || !(recovery.decibels() > before)) return 0;
   undo.keep();
   return static_cast<int64_t>(original.size());
 }

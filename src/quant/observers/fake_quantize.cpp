@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "exec/simd.h"
 #include "kernel/quantize.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/observers/qparams.h"
@@ -81,8 +82,8 @@ Tensor fake_quantized(const Tensor& x, const QParams& qparams, const ObserverArg
             "fake quantization rounds float32, float16 and bfloat16 tensors, and was given ", to_string(x.dtype()));
   if (x.dtype() != DType::kF32) return fake_quantized(x.to(DType::kF32), qparams, settings, limits, mask).to(x.dtype());
   const Tensor input = x.contiguous();
-  Tensor out = Tensor::empty(x.sizes(), DType::kF32);
-  if (mask != nullptr) *mask = Tensor::empty(x.sizes(), DType::kU8);
+  Tensor out = uninitialized(x.sizes(), DType::kF32);
+  if (mask != nullptr) *mask = uninitialized(x.sizes(), DType::kU8);
   uint8_t* const inside = mask != nullptr ? mask->data<uint8_t>() : nullptr;
   if (!is_per_channel(settings.qscheme)) {
     const kernel::Affine affine{qparams.scale[0], qparams.zero_point[0], limits.min, limits.max,
