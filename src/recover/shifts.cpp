@@ -154,6 +154,7 @@ int64_t shift_channels(Recovery& recovery) {
   std::vector<Shifted> values = shifted_values(impl);
   if (values.empty()) return 0;
   observe(recovery, values);
+  const Prepared as_it_was = Prepared::Impl::copy_to_try(recovery.prepared());
   BeforeChannels before = before_channels(impl);
   std::vector<OwnBias> biases;
   Undo undo_all([&] {
@@ -175,7 +176,8 @@ int64_t shift_channels(Recovery& recovery) {
     recovery.forget_simulation();
     return places;
   });
-  if (changed > 0) undo_all.keep();
+  if (changed == 0 || !recovery.serves_samples_kept_back(as_it_was, shift_channels)) return 0;
+  undo_all.keep();
   return changed;
 }
 

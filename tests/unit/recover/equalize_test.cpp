@@ -353,6 +353,51 @@ TEST(Equalize, GoesThroughConcatenations) {
   expect_same_floats(damaged_fire_module(), prepared, batches());
 }
 
+// x[12, 24] -> linear -> relu -> linear -> [12, 4], which hands its channels on one by one: those of sizes from 1 to
+// 1000, which the last weight makes equal.
+Program rare_channels() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {12, 24});
+  Node* first = b.call("linear.default", {x, b.weight("first.weight", {24, 24}), b.weight("first.bias", {24})});
+  Node* relu = b.call("relu.default", {first});
+  Program program =
+      b.finish({b.call("linear.default", {relu, b.weight("last.weight", {4, 24}), b.weight("last.bias", {4})})});
+  float* const first_weight = program.find_attribute("first.weight")->tensor.data<float>();
+  float* const first_bias = program.find_attribute("first.bias")->tensor.data<float>();
+  float* const last_weight = program.find_attribute("last.weight")->tensor.data<float>();
+  for (int64_t c = 0; c < 24; ++c) {
+    const float size = std::pow(10.0f, static_cast<float>(c % 4));
+    for (int64_t k = 0; k < 24; ++k) first_weight[c * 24 + k] = c == k ? size : 0.0f;
+    first_bias[c] = 0.001f * size;
+    for (int64_t row = 0; row < 4; ++row) last_weight[row * 24 + c] /= size;
+  }
+  return program;
+}
+
+// Each of 72 samples lights one channel: in every batch all of them, or in each batch four of its own.
+std::vector<Batch> lights(bool each_its_own) {
+  std::vector<Batch> out;
+  for (int64_t batch = 0; batch < 6; ++batch) {
+    const Tensor x = Tensor::empty({12, 24}, DType::kF32);
+    for (int64_t row = 0; row < 12; ++row)
+      for (int64_t c = 0; c < 24; ++c)
+        x.data<float>()[row * 24 + c] = (each_its_own ? c == batch * 4 + row % 4 : c % 12 == row) ? 1.0f : 0.0f;
+    out.push_back({x});
+  }
+  return out;
+}
+
+TEST(Equalize, NeedsChannelsThatOtherSamplesShowToo) {
+  for (const bool each_its_own : {false, true}) {
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = prepare_pt2e(rare_channels(), quantizer);
+    for (const Batch& batch : lights(each_its_own)) prepared.run(batch);
+    Recovery recovery(prepared, lights(each_its_own));
+    EXPECT_EQ(equalize(recovery) > 0, !each_its_own);
+    if (each_its_own) expect_same_floats(rare_channels(), prepared, lights(true));
+  }
+}
+
 TEST(Equalize, LeavesWhatNeedsItNotAsItIs) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
