@@ -38,9 +38,9 @@ class Recovery {
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
   // correction. Each is kept if it helps. Of fewer than 64 samples of a classifier, those that learn from samples
   // (equalization, ranges, rounding, bias correction) are rehearsed: what they learn of two thirds of the samples must
-  // not take the outputs for the last third further away, each third in turn. Equalization and shifts that gain on other
-  // samples are rehearsed with one third. Nothing if all remedies were tried. If `on_recovering` throws, the prepared
-  // program is as it was before this call.
+  // not take the outputs for the last third further away, each third in turn. Equalization and shifts that gain on
+  // other samples are rehearsed with one third. Nothing if all remedies were tried. If `on_recovering` throws, the
+  // prepared program is as it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
