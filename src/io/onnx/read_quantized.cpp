@@ -83,12 +83,13 @@ Node* dequantized_by_elements(OnnxCall& call, Node* x, const OnnxQParams& q) {
 }
 
 // A stored matrix in blocks along an axis as PyTorch's operator has it, whose groups lie along the rows: columns are
-// exchanged with rows and back. Null for others. `low` and `high`: what the integers' data type has.
-Node* dequantized_groups(OnnxCall& call, Node* integers, const OnnxQParams& q, int64_t low, int64_t high) {
+// exchanged with rows and back. Null for others.
+Node* dequantized_groups(OnnxCall& call, Node* integers, const OnnxQParams& q) {
   const SymShape& sizes = call.meta_of(integers).sizes;
+  const DType dtype = call.meta_of(integers).dtype;
   const bool is_known = call.import().is_constant(integers) && call.is_constant(q.scale) &&
                         (!call.has(q.zero_point) || call.is_constant(q.zero_point));
-  if (q.block == 0 || !is_known || sizes.size() != 2 || size_of(call.meta_of(integers).dtype) != 1) return nullptr;
+  if (q.block == 0 || !is_known || sizes.size() != 2 || size_of(dtype) != 1) return nullptr;
   const int64_t axis = call.axis(q.axis, 2);
   const auto size = sizes[static_cast<size_t>(axis)].constant();
   if (!size || *size % q.block != 0 || call.rank(q.scale) != 2) return nullptr;
@@ -100,9 +101,12 @@ Node* dequantized_groups(OnnxCall& call, Node* integers, const OnnxQParams& q, i
   const Tensor zeros = call.has(q.zero_point) ? call.constant(q.zero_point).to(DType::kS32)
                                               : Tensor::full(scales.sizes(), DType::kS32, 0);
   Node* rows = axis == 1 ? integers : keep(call.import().constant_of(integers), "_rows");
-  Node* out = call.call_as_it_is(op::kDequantizeGroups,
-                                 {rows, keep(scales.to(DType::kF32), "_scale"), keep(zeros, "_zero_point"), low, high,
-                                  call.meta_of(integers).dtype, q.block, DType::kF32});
+  const bool has_four_bits = call.has_four_bits(0);
+  const int64_t low = has_four_bits ? (dtype == DType::kU8 ? 0 : -8) : min_of(dtype),
+                high = has_four_bits ? (dtype == DType::kU8 ? 15 : 7) : max_of(dtype);
+  Node* out =
+      call.call_as_it_is(op::kDequantizeGroups, {rows, keep(scales.to(DType::kF32), "_scale"),
+                                                 keep(zeros, "_zero_point"), low, high, dtype, q.block, DType::kF32});
   return axis == 1 ? out : call.call("t.default", {out});
 }
 
@@ -154,10 +158,7 @@ Node* dequantized(OnnxCall& call, Node* integers, const OnnxQParams& q) {
   const bool is_integer = is_integral(dtype) && dtype != DType::kU32 && dtype != DType::kU64;
   if (!is_integer && !is_float8(dtype))
     call.refuse("dequantizes ", to_string(dtype), ", wanted integers or floats of 8 bits");
-  const bool has_four_bits = q.block > 0 && call.has_four_bits(0);
-  const int64_t low = has_four_bits ? (dtype == DType::kU8 ? 0 : -8) : min_of(dtype),
-                high = has_four_bits ? (dtype == DType::kU8 ? 15 : 7) : max_of(dtype);
-  if (Node* groups = is_integer ? dequantized_groups(call, integers, q, low, high) : nullptr)
+  if (Node* groups = is_integer ? dequantized_groups(call, integers, q) : nullptr)
     return cast(call, groups, call.meta(q.scale).dtype);
   const bool by_elements = is_float8(dtype) || size_of(dtype) > 2 || q.block > 0 || call.rank(q.scale) > 1 ||
                            (call.rank(q.scale) == 1 && call.meta_of(integers).sizes.empty());
