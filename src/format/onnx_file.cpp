@@ -13,6 +13,17 @@ constexpr int kMaxDepth = 64;
 
 void read_graph(OnnxMessage message, OnnxGraph& out);
 
+// The type of an attribute by what it has: writers before IR version 2 left the type out.
+int64_t type_by_content(const OnnxAttribute& attribute) {
+  if (attribute.t.defined()) return 4;
+  if (!attribute.graphs.empty()) return 5;
+  if (!attribute.floats.empty()) return 6;
+  if (!attribute.ints.empty()) return 7;
+  if (!attribute.strings.empty()) return 8;
+  if (!attribute.s.empty()) return 3;
+  return attribute.f != 0 ? 1 : 2;
+}
+
 OnnxAttribute read_attribute(OnnxMessage message) {
   OnnxAttribute out;
   Bytes floats;
@@ -58,16 +69,7 @@ OnnxAttribute read_attribute(OnnxMessage message) {
     }
   out.floats.resize(floats.size() / sizeof(float));
   if (!floats.empty()) std::memcpy(out.floats.data(), floats.data(), floats.size());
-  // Writers before IR version 2 left the type out.
-  if (type == 0 && out.reference.empty())
-    type = out.t.defined()        ? 4
-           : !out.graphs.empty()  ? 5
-           : !out.floats.empty()  ? 6
-           : !out.ints.empty()    ? 7
-           : !out.strings.empty() ? 8
-           : !out.s.empty()       ? 3
-           : out.f != 0           ? 1
-                                  : 2;
+  if (type == 0 && out.reference.empty()) type = type_by_content(out);
   out.kind = type > 11 || type < 0 ? OnnxKind::kOther : static_cast<OnnxKind>(type);
   if (!out.reference.empty()) return out;
   const bool is_there = out.kind == OnnxKind::kTensor || out.kind == OnnxKind::kSparseTensor ? out.t.defined()

@@ -398,6 +398,24 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
   return out;
 }
 
+namespace {
+
+// Reports all that cannot be written at once.
+[[noreturn]] void fail_for(const std::map<std::string, std::vector<std::string>>& refusals) {
+  std::string list;
+  for (const auto& [reason, nodes] : refusals) {
+    list += concat(list.empty() ? "" : "; ", reason);
+    if (!space_of(reason).empty() || reason.starts_with("operator."))
+      list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
+                     nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
+  }
+  throw Error(ErrorCode::kUnsupported,
+              concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
+              refusals.begin()->second[0]);
+}
+
+}  // namespace
+
 format::OnnxFile OnnxExport::run(const Program& program) {
   QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
             program.buffer_mutations[0].buffer, ", which an ONNX model cannot do");
@@ -421,18 +439,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
     if (node && node->op() == Node::Op::kCallFunction) names_.try_emplace(node, names[i]);
   }
   const std::vector<std::string> values = write(program, inputs);
-  if (!file_->refusals.empty()) {
-    std::string list;
-    for (const auto& [reason, nodes] : file_->refusals) {
-      list += concat(list.empty() ? "" : "; ", reason);
-      if (!space_of(reason).empty() || reason.starts_with("operator."))
-        list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
-                       nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
-    }
-    throw Error(ErrorCode::kUnsupported,
-                concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
-                file_->refusals.begin()->second[0]);
-  }
+  if (!file_->refusals.empty()) fail_for(file_->refusals);
   for (size_t i = 0; i < results.size(); ++i) {
     if (values[i] != names[i]) emit("Identity", values[i], {}, names[i]);
     graph_.outputs.push_back(info_of(names[i], results[i].node()->meta.val, false));
