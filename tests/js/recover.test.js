@@ -273,3 +273,22 @@ test("weights in groups are rounded by the samples", async () => {
   expect(await rejected(qdq.gptq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
   expect(await rejected(qdq.gptq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });
 });
+
+test("scales by activations want samples, and count the places that have any", async () => {
+  const prepared = await calibrated();
+  expect(await qdq.awq(prepared, batches)).toBe(0); // no weights in groups
+  const signal = AbortSignal.abort();
+  expect(await rejected(qdq.awq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
+  expect(await rejected(qdq.awq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });
+  expect(await rejected(qdq.awq(prepared, batches, { rounds: 1 }))).toMatchObject({ code: "InvalidArgument" });
+});
+
+test("ONNX files have operators of integers on request", async () => {
+  const quantized = qdq.convertPt2e(await calibrated());
+  const text = (bytes) => Buffer.from(bytes).toString("latin1");
+  expect(text(qdq.saveOnnx(quantized))).not.toContain("QLinearConv");
+  expect(text(qdq.saveOnnx(quantized, { format: "qoperator" }))).toContain("QLinearConv");
+  for (const wrong of [{ format: "qlinear" }, { groups: "block" }, { groups: "blocks" }])
+    expect(() => qdq.saveOnnx(quantized, wrong)).toThrow(/wanted|groups/);
+  expect(() => qdq.saveOnnx(program, { format: "qoperator" })).toThrow(/should have operators of integers/);
+});
