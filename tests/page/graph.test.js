@@ -29,7 +29,7 @@ test("shows the graph: modules open and close, operators are found and tell all 
   for (const part of [
     "torch.ops.aten.conv2d.default",
     "inverted1.body",
-    "float32[s0, 72, 10, 10]",
+    "float32[s0, 40, 7, 7]",
     "per_channel_symmetric",
     "the global setting asks for it",
   ])
