@@ -7,7 +7,15 @@
 namespace qdq {
 namespace {
 
+// PyTorch takes indices of other types for a mask.
+void check_indices(OnnxCall& call) {
+  const DType dtype = call.meta(1).dtype;
+  if (dtype != DType::kS32 && dtype != DType::kS64)
+    call.refuse("has indices of ", to_string(dtype), ", wanted int32 or int64");
+}
+
 void gather(OnnxCall& call) {
+  check_indices(call);
   const int64_t axis = call.axis(call.integer("axis", 0), call.rank(0));
   Node *data = call.tensor(0), *index = call.tensor(1);
   const Tensor known = call.constant(1);
@@ -53,6 +61,7 @@ std::vector<Tensor> compact_places(const Tensor& x) {
 // The last axis of the input 1 holds a place along each of the first axes of the input 0, behind `batch` axes that both
 // have: one tensor of indices for each of them.
 std::vector<Node*> places_in(OnnxCall& call, size_t batch) {
+  check_indices(call);
   Node* indices = call.tensor(1);
   const SymShape& sizes = call.meta(1).sizes;
   const auto depth = sizes.empty() ? std::nullopt : sizes.back().constant();

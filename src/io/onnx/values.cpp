@@ -75,7 +75,8 @@ Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, No
   const std::vector<Node*> inputs = node->input_nodes();
   const TensorMeta* meta = node->meta.val.tensor();
   if (!fold || inputs.empty() || meta == nullptr ||
-      !std::all_of(inputs.begin(), inputs.end(), [&](const Node* n) { return is_constant(n); }))
+      !std::all_of(inputs.begin(), inputs.end(), [&](const Node* n) { return is_constant(n); }) ||
+      !std::all_of(meta->sizes.begin(), meta->sizes.end(), [](const SymInt& size) { return size.is_constant(); }))
     return node;
   // Nothing becomes much larger than what the file holds.
   int64_t room = std::max<int64_t>(file_elements_, 1 << 12);

@@ -217,6 +217,16 @@ TEST(OnnxRefusals, FiltersUpToNoFrequency) {
   }
 }
 
+// A mask of a byte each would pick as many as it has, which PyTorch's operator makes of it.
+TEST(OnnxRefusals, PlacesOfOtherTypes) {
+  for (const char* op : {"Gather", "GatherND"}) {
+    format::OnnxFile file = model({node(op, {"table", "places"}, {"y"})});
+    file.initializers.emplace_back("table", Tensor::of<float>({2}, {3, 4}));
+    file.initializers.emplace_back("places", Tensor::of<uint8_t>({1, 1}, {0}));
+    refuse_to_run("has indices of uint8, wanted int32 or int64", file);
+  }
+}
+
 TEST(OnnxRefusals, AttentionOverNoAxes) {
   format::OnnxNode attention = node("GroupQueryAttention", {"x", "x", "x"}, {"y"}, "com.microsoft");
   for (const char* name : {"num_heads", "kv_num_heads"}) {
