@@ -114,8 +114,8 @@ val sensitivities_of(int handle) {
 }
 
 // precision_report(). `score` gets the outputs of all batches and gives a number; null: the ratio of signal to noise.
-// `wish` is the JSON {wanted?, maxBytes?, maxSeconds?, precisions, search?}; `search` what an earlier search told
-// `on_search`, the text of a file.
+// `wish` is the JSON {wanted?, maxBytes?, maxSeconds?, precisions?, format, search?}; `search` what an earlier search
+// told `on_search`, the text of a file.
 val choose_precision_of(int handle, const val& score, const std::string& wish, const val& on_search) {
   return guard([&] {
     RecoveryOf& kept = held<RecoveryOf>(handle, "a recovery");
@@ -135,15 +135,21 @@ val choose_precision_of(int handle, const val& score, const std::string& wish, c
     wished.score = fields.optional<double>("wanted", wished.score);
     if (fields.find("maxBytes") != nullptr) wished.bytes = static_cast<uint64_t>(fields.required<int64_t>("maxBytes"));
     if (fields.find("maxSeconds") != nullptr) wished.seconds = fields.required<double>("maxSeconds");
-    wished.precisions.clear();
-    for (const std::string& name : fields.required<std::vector<std::string>>("precisions"))
-      wished.precisions.push_back(precision_from_name(name));
-    if (wished.bytes || wished.seconds)
-      measures.bytes = [](const Program& converted) { return save_program(converted, "model.pt2").size(); };
+    wished.precisions = default_precisions(recovery.prepared(), wished.bytes || wished.seconds);
+    if (fields.find("precisions") != nullptr) {
+      wished.precisions.clear();
+      for (const std::string& name : fields.required<std::vector<std::string>>("precisions"))
+        wished.precisions.push_back(precision_from_name(name));
+    }
+    const std::string file = "model." + fields.required<std::string>("format");
+    if (wished.bytes || wished.seconds || costs_bytes(wished.precisions))
+      measures.bytes = [&](const Program& converted) { return save_program(converted, file).size(); };
     if (wished.seconds)
       measures.seconds = [&](const Program& converted) { return seconds_of_steps(converted, recovery.batches()[0]); };
     const std::string identity =
-        on_search.isNull() ? "" : identity_of_search(recovery, concat("JavaScript", wished.seconds ? " seconds" : ""));
+        on_search.isNull()
+            ? ""
+            : identity_of_search(recovery, concat("JavaScript ", file, wished.seconds ? " seconds" : ""));
     const auto known = fields.optional<std::string>("search", "");
     PrecisionSearch search;
     if (!known.empty()) search = parse_search(known, identity, "the search");

@@ -227,7 +227,7 @@ export async function sensitivities(
 }
 
 /** How an operator may compute, other than by the recipe's integers: see choosePrecision(). */
-export type PrecisionName = "int16" | "bf16" | "float";
+export type PrecisionName = "int8-weights" | "int16" | "bf16" | "float";
 
 /** A tried program: its most harmful operators have another precision, the others the recipe's. */
 export interface PrecisionTrial {
@@ -237,7 +237,7 @@ export interface PrecisionTrial {
   operators: number;
   /** The score of the outputs. */
   score: number;
-  /** The bytes of the .pt2 file, if there is a limit. */
+  /** The bytes of the file, if there is a limit or "int8-weights" is among the precisions. */
   bytes?: number;
   /** The seconds of a run of the first batch, if there is a limit. */
   seconds?: number;
@@ -277,11 +277,16 @@ export interface PrecisionOptions extends LongWork {
   score?: (outputs: Tensor[][]) => number;
   /** The minimum score, for the smallest program that reaches it; without it, the best score within the limits. */
   wanted?: number;
-  /** The largest size of the .pt2 file in bytes. */
+  /** The largest size of the file in bytes. */
   maxBytes?: number;
+  /** The file whose size counts; default "pt2", which stores weights of 4 bits as bytes. An .onnx file does not. */
+  format?: "pt2" | "onnx";
   /** The longest time of a run of the first batch in seconds, by the steps' times on this machine. */
   maxSeconds?: number;
-  /** The precisions that operators may get; default: all three if there is a limit, else "float". */
+  /**
+   * The precisions that operators may get. Default: "float", and "int8-weights" where weights have 5 bits or fewer;
+   * with a limit "int16" and "bf16", too.
+   */
   precisions?: readonly PrecisionName[];
   /** Called after each tried program with the state of the search, a text to keep. */
   onSearch?: (text: string) => void;
@@ -291,7 +296,8 @@ export interface PrecisionOptions extends LongWork {
 
 /**
  * Gives operators of a calibrated program another precision, those whose rounding alone harms the outputs most first:
- * "int16" activations (weights stay as they are), "bf16" (weights take two bytes) or "float". As few operators as reach
+ * "int8-weights" (8 bits for weights of 5 or fewer, the most harmful for their size first), "int16" activations
+ * (weights stay as they are), "bf16" (weights take two bytes) or "float". As few operators as reach
  * the wanted score, found by doubling and halving; without it the best score within the limits. About 2 log2 n programs
  * are tried for each precision. Call it after recover(), which costs no speed. Throws QdqError{InvalidArgument} for
  * a score that is no number, and for a search of another program.
@@ -306,13 +312,14 @@ export async function choosePrecision(
     "wanted",
     "maxBytes",
     "maxSeconds",
+    "format",
     "precisions",
     "onSearch",
     "search",
     "onProgress",
     "signal",
   ]);
-  const { score, wanted, maxBytes, maxSeconds, precisions, onSearch, search } = options;
+  const { score, wanted, maxBytes, maxSeconds, format = "pt2", precisions, onSearch, search } = options;
   if (score !== undefined && typeof score !== "function")
     throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
   for (const [name, value] of Object.entries({ wanted, maxBytes, maxSeconds }))
@@ -320,9 +327,11 @@ export async function choosePrecision(
       throw new QdqError("InvalidArgument", `${name} of the wish is ${String(value)}; wanted a number`);
   if (wanted === undefined && maxBytes === undefined && maxSeconds === undefined)
     throw new QdqError("InvalidArgument", "nothing is wished; give wanted, maxBytes or maxSeconds");
-  const isLimited = maxBytes !== undefined || maxSeconds !== undefined;
+  if (format !== "pt2" && format !== "onnx")
+    throw new QdqError("InvalidArgument", `format is ${String(format)}; wanted "pt2" or "onnx"`);
   const wish = {
-    precisions: precisions ?? (isLimited ? ["int16", "bf16", "float"] : ["float"]),
+    format,
+    ...(precisions && { precisions }),
     // JSON has no infinities.
     ...(wanted !== undefined && { wanted: Math.min(Math.max(wanted, -Number.MAX_VALUE), Number.MAX_VALUE) }),
     ...(maxBytes !== undefined && { maxBytes: Math.floor(maxBytes) }),

@@ -236,8 +236,8 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
     calibration.recovery = recover_by_state(options, prepared, host);
     return;
   }
-  if (wanted && !needs_data)
-    warn(concat(recovery_word(options), " does nothing: this recipe takes no ranges from samples in this model"), host);
+  if (wanted && !needs_data && options.recover)
+    warn(concat("--recover does nothing: this recipe takes no ranges from samples in this model"), host);
   if (calibration.uses_data()) {
     const size_t told = prepared.warnings().size();
     calibrate(prepared, *data, host);
@@ -252,11 +252,16 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (options.awq) calibration.scaled = scale_for_groups(prepared, *data, host);
   if (options.awq && calibration.scaled == 0)
     warn("--awq does nothing: no weight in groups (see --group-size) reads channels whose size can change", host);
+  const auto recover = [&] {
+    calibration.recovery = recover_accuracy(options, options.recover && needs_data, prepared, *data, host);
+  };
+  const bool chooses = wanted && wishes_precision(options);
+  if (chooses) recover();  // layers are rounded beside those that get more bits
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
   if (options.gptq && calibration.rounded == 0)
     warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
   if (by_norms) calibration.recovery = recover_by_norms(options, prepared, host);
-  if (wanted && needs_data) calibration.recovery = recover_accuracy(options, prepared, *data, host);
+  if (wanted && needs_data && !chooses) recover();
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, data->batch(0))) warn(warning, host);
 }
@@ -387,9 +392,10 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
   verb.add_option("--max-latency", options->max_latency,
                   "the same, for the time of the first batch on this machine in milliseconds")
       ->type_name("MS");
-  verb.add_option("--precisions", options->precisions,
-                  "the precisions that operators may get for these goals: int16 (activations), bf16, float (float; "
-                  "with --max- options: all)")
+  verb.add_option(
+          "--precisions", options->precisions,
+          "the precisions that operators may get for these goals: int8-weights (in place of 2 to 5 bits), int16 "
+          "(activations), bf16, float (float and int8-weights; with --max- options: all)")
       ->delimiter(',')
       ->type_name("NAMES");
   verb.add_option("--search", options->search,

@@ -48,12 +48,10 @@ Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data,
           floats.top(1, labels) - *options.target_drop, "top-1"};
 }
 
-std::vector<Precision> precisions_of(const QuantizeOptions& options) {
+std::vector<Precision> precisions_of(const QuantizeOptions& options, const Prepared& prepared) {
   std::vector<Precision> out;
   for (const std::string& name : options.precisions) out.push_back(precision_from_name(name));
-  if (!out.empty()) return out;
-  if (options.max_size || options.max_latency) return {Precision::kInt16, Precision::kBf16, Precision::kFloat};
-  return {Precision::kFloat};
+  return out.empty() ? default_precisions(prepared, options.max_size || options.max_latency) : out;
 }
 
 std::string milliseconds(double seconds) {
@@ -119,8 +117,9 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
             "--max-size goes with files of quantize and dequantize operators around folded weights; leave out ",
             options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
   for (const std::string& name : options.precisions)
-    QDQ_CHECK(precision_from_name(name) != Precision::kInt8, kInvalidArgument,
-              "--precisions names what operators may get besides the recipe's integers: int16, bf16 or float");
+    QDQ_CHECK(
+        precision_from_name(name) != Precision::kInt8, kInvalidArgument,
+        "--precisions names what operators may get besides the recipe's integers: int8-weights, int16, bf16 or float");
   return true;
 }
 
@@ -129,13 +128,13 @@ PrecisionTask::PrecisionTask(const QuantizeOptions& options, Recovery& recovery,
   if (target_.wanted) wish_.score = *target_.wanted;
   wish_.bytes = options.max_size;
   if (options.max_latency) wish_.seconds = *options.max_latency / 1e3;
-  wish_.precisions = precisions_of(options);
+  wish_.precisions = precisions_of(options, recovery.prepared());
 }
 
 PrecisionMeasures PrecisionTask::measures() {
   PrecisionMeasures out;
   out.score = target_.score;
-  if (options_.max_size || options_.max_latency)
+  if (options_.max_size || options_.max_latency || costs_bytes(wish_.precisions))
     out.bytes = [this](const Program& converted) {
       return save_program(converted, options_.output, options_.onnx).size();
     };
@@ -171,9 +170,9 @@ std::string PrecisionTask::wish_words() const {
 void PrecisionTask::print(const PrecisionResult& result, Host& host) const {
   for (const PrecisionTrial& trial : result.trials) {
     char line[64];
-    if (trial.operators == 0) std::snprintf(line, sizeof line, "     0 changed        ");
+    if (trial.operators == 0) std::snprintf(line, sizeof line, "     0 changed          ");
     else
-      std::snprintf(line, sizeof line, "  %4lld in %-10s  ", static_cast<long long>(trial.operators),
+      std::snprintf(line, sizeof line, "  %4lld in %-12s  ", static_cast<long long>(trial.operators),
                     std::string(to_string(trial.precision)).c_str());
     host.print(concat(line, words_of(trial), trial.is_on_front ? "  *\n" : "\n"));
   }

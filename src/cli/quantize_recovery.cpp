@@ -106,10 +106,10 @@ Json recover_by_norms(const QuantizeOptions& options, Prepared& prepared, Host& 
   return told("without data, by what batch norms tell", {recover_without_data(prepared)}, options, host);
 }
 
-Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host) {
+Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& prepared, Data& data, Host& host) {
   const bool tells = !options.json && !host.is_quiet();
   Json out = Json::object();
-  if (options.recover) out["remedies"] = Json::array();
+  if (recovers) out["remedies"] = Json::array();
   const HeldInterrupts held(host);
   try {
     Recovery recovery(prepared, all_batches(data, host), [&](const std::string&, double) {
@@ -117,7 +117,7 @@ Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& 
     });
     std::optional<PrecisionTask> task;  // refused before the work begins
     if (wishes_precision(options)) task.emplace(options, recovery, data, host);
-    if (options.recover) apply_remedies(recovery, tells, host, out["remedies"]);
+    if (recovers) apply_remedies(recovery, tells, host, out["remedies"]);
     if (task) out["precision"] = task->run(tells, host);
   } catch (const Error& error) {
     if (error.code != ErrorCode::kCancelled) throw;

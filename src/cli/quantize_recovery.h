@@ -21,10 +21,11 @@ format::Json recover_by_state(const QuantizeOptions& options, Prepared& prepared
 // Corrects biases without data, by what folded batch norms tell, and prints and returns it as above.
 format::Json recover_by_norms(const QuantizeOptions& options, Prepared& prepared, Host& host);
 
-// Brings accuracy back on the samples, then chooses the precision that the options wish
-// (quantize_precision.h); prints what was done
-// and returns it: {"remedies": [...], "precision": {...}}, of which each is there if it was asked for. An interrupt
-// ends this: what the remedies that are done gained is kept, and "interrupted" is true.
-format::Json recover_accuracy(const QuantizeOptions& options, Prepared& prepared, Data& data, Host& host);
+// Brings accuracy back on the samples if it `recovers`, then chooses the precision that the options wish
+// (quantize_precision.h); prints what was done and returns it: {"remedies": [...], "precision": {...}}, of which each
+// is there if it was asked for. An interrupt ends this: what the remedies that are done gained is kept, and
+// "interrupted" is true.
+format::Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& prepared, Data& data,
+                              Host& host);
 
 }  // namespace qdq

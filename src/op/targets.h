@@ -87,6 +87,7 @@ inline constexpr std::string_view kQuantizeChannels = "torch.ops.quantized_decom
 inline constexpr std::string_view kDequantize = "torch.ops.quantized_decomposed.dequantize_per_tensor.default";
 inline constexpr std::string_view kDequantizeByTensors = "torch.ops.quantized_decomposed.dequantize_per_tensor.tensor";
 inline constexpr std::string_view kDequantizeChannels = "torch.ops.quantized_decomposed.dequantize_per_channel.default";
+inline constexpr std::string_view kQuantizeGroups = "torch.ops.quantized_decomposed.quantize_per_channel_group.default";
 inline constexpr std::string_view kDequantizeGroups =
     "torch.ops.quantized_decomposed.dequantize_per_channel_group.default";
 inline constexpr std::string_view kChooseQParamsPerToken =

@@ -115,7 +115,7 @@ class Replacer {
     for (const Argument& rest : {Argument(observer.quant_min()), Argument(observer.quant_max()), Argument(dtype),
                                  Argument(observer.args().group_size)})
       args.push_back(rest);
-    Node* q = graph_.call(decomposed("quantize_per_channel_group.default"), std::vector<Argument>(args));
+    Node* q = graph_.call(std::string(op::kQuantizeGroups), std::vector<Argument>(args));
     q->meta.val = with_dtype(input->meta.val, dtype);
     args[0] = q;
     args.emplace_back(own);
@@ -229,11 +229,11 @@ class Replacer {
     sizes.back() = SymInt(1);
     set_choice(choose, scale, zero_point, sizes);
     std::vector<Argument> args = {input, scale, zero_point, least, most, dtype};
-    Node* q = graph_.call(decomposed("quantize_per_token.default"), std::vector<Argument>(args));
+    Node* q = graph_.call(std::string(op::kQuantizePerToken), std::vector<Argument>(args));
     q->meta.val = with_dtype(input->meta.val, dtype);
     args[0] = q;
     args.emplace_back(DType::kF32);
-    Node* dq = graph_.call(decomposed("dequantize_per_token.default"), std::move(args));
+    Node* dq = graph_.call(std::string(op::kDequantizePerToken), std::move(args));
     dq->meta.val = with_dtype(input->meta.val, DType::kF32);
     return dq;
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
+#include "op/math.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/layers.h"
 
@@ -17,6 +19,7 @@ struct PrecisionName {
 };
 constexpr PrecisionName kPrecisions[] = {
     {Precision::kInt8, "int8", ""},
+    {Precision::kInt8Weights, "int8-weights", "its weight has 8 bits so that the outputs reach what is wished"},
     {Precision::kInt16, "int16", "it reads activations of 16 bits so that the outputs reach what is wished"},
     {Precision::kBf16, "bf16", "it was left in bfloat16 so that the outputs reach what is wished"},
     {Precision::kFloat, "float", "it was left in float so that the outputs reach the target"},
@@ -43,6 +46,18 @@ std::shared_ptr<Observer> observer_of_16_bits(float largest) {
   return out;
 }
 
+// The same for weights of 8 bits, which has seen the weight.
+std::shared_ptr<Observer> observer_of_8_bits(const Observer& narrow, const Tensor& weight) {
+  ObserverArgs args = narrow.args();
+  const bool is_signed = narrow.quant_min() < 0, is_even = narrow.quant_min() == -narrow.quant_max();
+  if (args.qdtype == QDType::kQuint4x2) args.qdtype = QDType::kQuantized;
+  args.quant_min = is_even ? -127 : is_signed ? -128 : 0;
+  args.quant_max = is_signed ? 127 : 255;
+  auto out = make_observer(narrow.class_name(), args);
+  out->forward(weight);
+  return out;
+}
+
 std::shared_ptr<Observer> observer_of_bf16() {
   ObserverArgs args = default_observer_args("PlaceholderObserver");
   args.dtype = DType::kBF16;
@@ -57,7 +72,24 @@ std::string_view to_string(Precision precision) { return named(precision).name; 
 Precision precision_from_name(std::string_view name) {
   for (const PrecisionName& each : kPrecisions)
     if (each.name == name) return each.precision;
-  fail(ErrorCode::kInvalidArgument, "there is no precision '", name, "'; wanted int16, bf16 or float");
+  fail(ErrorCode::kInvalidArgument, "there is no precision '", name, "'; wanted int8-weights, int16, bf16 or float");
+}
+
+std::vector<Precision> default_precisions(const Prepared& prepared, bool within_limits) {
+  const std::vector<QuantizedLayer> layers = quantized_layers(prepared);
+  const std::vector<ObserverGroup>& groups = Prepared::Impl::of(prepared).groups;
+  std::vector<Precision> out;
+  if (std::any_of(layers.begin(), layers.end(), [&](const QuantizedLayer& layer) {
+        return has_few_integers(*groups[layer.weight_observer].observer);
+      }))
+    out.push_back(Precision::kInt8Weights);
+  if (within_limits) out.insert(out.end(), {Precision::kInt16, Precision::kBf16});
+  out.push_back(Precision::kFloat);
+  return out;
+}
+
+bool costs_bytes(const std::vector<Precision>& precisions) {
+  return std::find(precisions.begin(), precisions.end(), Precision::kInt8Weights) != precisions.end();
 }
 
 OperatorPrecisions::OperatorPrecisions(Recovery& recovery, std::vector<Sensitivity> sensitivities)
@@ -66,17 +98,58 @@ OperatorPrecisions::OperatorPrecisions(Recovery& recovery, std::vector<Sensitivi
                    [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
   for (Sensitivity& sensitivity : sensitivities)
     if (Node* node = impl_.program.graph->find(sensitivity.node)) candidates_.push_back({node, std::move(sensitivity)});
+  for (const Precision precision : {Precision::kInt8Weights, Precision::kInt16, Precision::kBf16, Precision::kFloat})
+    orders_[static_cast<size_t>(precision)] = find_order(precision);
 }
 
 OperatorPrecisions::~OperatorPrecisions() { set(kept_precision_, kept_); }
+
+const Tensor* OperatorPrecisions::narrow_weight(const Candidate& candidate, const Observer** observer) const {
+  for (const Node* input : candidate.node->input_nodes()) {
+    const auto constant = own_constant(impl_, input);
+    if (!constant || !constant->observer || !has_few_integers(*impl_.groups[*constant->observer].observer)) continue;
+    *observer = impl_.groups[*constant->observer].observer.get();
+    const auto unrounded = impl_.float_constants.find(constant->name);
+    return unrounded != impl_.float_constants.end() ? &unrounded->second
+                                                    : &impl_.program.find_attribute(constant->name)->tensor;
+  }
+  return nullptr;
+}
+
+std::vector<size_t> OperatorPrecisions::find_order(Precision precision) const {
+  const auto reads_static_integers = [&](const Candidate& candidate) {
+    const std::vector<Node*> inputs = candidate.node->input_nodes();
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Node* input) {
+      const auto group = impl_.group_of_module(*input);
+      return group && quantizes_statically(*impl_.groups[*group].observer) &&
+             impl_.of_constants.count(impl_.groups[*group].observer.get()) == 0;
+    });
+  };
+  std::vector<size_t> out;
+  std::vector<double> decibels(candidates_.size());  // of the harm of one weight
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Observer* observer = nullptr;
+    const Tensor* weight = narrow_weight(candidates_[i], &observer);
+    if (precision == Precision::kInt8Weights ? weight == nullptr
+                                             : precision == Precision::kInt16 && !reads_static_integers(candidates_[i]))
+      continue;
+    if (weight != nullptr && weight->numel() > 0)
+      decibels[i] =
+          candidates_[i].what.alone + 10 / std::numbers::ln10 * math::log(static_cast<double>(weight->numel()));
+    out.push_back(i);
+  }
+  if (precision == Precision::kInt8Weights)
+    std::stable_sort(out.begin(), out.end(), [&](size_t a, size_t b) { return decibels[a] < decibels[b]; });
+  return out;
+}
 
 void OperatorPrecisions::set(Precision precision, size_t count) {
   if (precision == Precision::kInt8) count = 0;
   if (count == count_ && (precision == precision_ || count == 0)) return;
   const size_t common = precision == precision_ ? std::min(count, count_) : 0;
-  while (count_ > common) restore(candidates_[--count_]);
+  while (count_ > common) restore(candidates_[order_of(precision_)[--count_]]);
   precision_ = precision;
-  while (count_ < count) raise(candidates_[count_++], precision);
+  while (count_ < count) raise(candidates_[order_of(precision)[count_++]], precision);
   impl_.interpreter.reset();
   recovery_.forget_simulation();
 }
@@ -87,7 +160,7 @@ void OperatorPrecisions::keep(Precision precision, size_t count) {
   kept_ = count;
   // The last note that was taken is what explain() tells.
   for (size_t i = 0; i < count; ++i)
-    impl_.annotations.note(candidates_[i].node, {"", "", true, named(precision).reason});
+    impl_.annotations.note(candidates_[order_of(precision)[i]].node, {"", "", true, named(precision).reason});
 }
 
 void OperatorPrecisions::raise(Candidate& candidate, Precision precision) {
@@ -134,6 +207,10 @@ Node* OperatorPrecisions::input_at(Candidate& candidate, Node* input, Precision 
   Node* const value = input->arg(0).node();
   const Observer& observer = *impl_.groups[*group].observer;
   const bool is_constant = impl_.of_constants.count(&observer) != 0;
+  if (precision == Precision::kInt8Weights) {
+    if (!is_constant || !has_few_integers(observer)) return input;
+    return observed(candidate, value, observer_of_8_bits(observer, impl_.program.attribute_of(*value)), true);
+  }
   if (precision == Precision::kFloat || !quantizes_statically(observer)) return value;
   if (precision == Precision::kBf16) return observed(candidate, value, observer_of_bf16(), is_constant);
   // A bias of 32 bits has the scales of the 8-bit activations.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <numeric>
 
 #include "op/math.h"
@@ -82,8 +83,7 @@ namespace {
 constexpr double kNothingDiffers = 200;
 
 double decibels_of(double share) {
-  constexpr double kLn10 = 2.302585092994046;
-  return share == 0 ? kNothingDiffers : std::min(kNothingDiffers, -10 / kLn10 * math::log(share));
+  return share == 0 ? kNothingDiffers : std::min(kNothingDiffers, -10 / std::numbers::ln10 * math::log(share));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class Searcher {
 
   // The fewest operators that reach the score, between a number that does not and one that does.
   void reach(Precision precision) {
-    const size_t most = operators_->most();
+    const size_t most = operators_->most(precision);
     const auto reaches = [&](size_t count) { return trial(precision, count).score >= wish_.score; };
     size_t low = 0, high = std::min<size_t>(1, most);
     while (high < most && !reaches(high)) {
@@ -114,7 +114,7 @@ class Searcher {
 
   // Programs up to the largest that fits.
   void fill(Precision precision) {
-    const size_t most = operators_->most();
+    const size_t most = operators_->most(precision);
     const auto fits_with = [&](size_t count) { return fits(trial(precision, count)); };
     size_t low = 0, high = std::min<size_t>(1, most);
     while (high < most && fits_with(high)) {
@@ -165,8 +165,9 @@ class Searcher {
     if (count == 0) return;
     operators_->keep(out.best.precision, count);
     for (size_t i = 0; i < count; ++i) {
-      out.nodes.push_back((*operators_)[i].node);
-      out.modules.push_back((*operators_)[i].module);
+      const Sensitivity& changed = operators_->changed(out.best.precision, i);
+      out.nodes.push_back(changed.node);
+      out.modules.push_back(changed.module);
     }
     operators_.reset();
     Prepared::Impl& impl = Prepared::Impl::of(recovery_.prepared());

@@ -2,6 +2,8 @@
 
 #include "base/disk_blocks.h"
 #include "graph/dead_code.h"
+#include "op/composed.h"
+#include "op/targets.h"
 #include "quant/layers.h"
 #include "quant/observers/fake_quantize.h"
 #include "quant/prepared_impl.h"
@@ -15,6 +17,35 @@ Interpreter float_interpreter_of(const Program& program, const std::vector<OpBac
   Interpreter out(program, backends);
   out.set_module_handler([](const Node&, std::span<const Value> args, const kernel::MinMax*) { return args[0]; });
   return out;
+}
+
+Value call(std::string_view target, std::vector<Value> args) {
+  return run_op<Tensor>(*find_op(target), std::move(args));
+}
+
+// Rounds each row along the last axis by a scale and zero point of its own.
+Tensor rounded_by_token(const Tensor& x, const Observer& observer) {
+  const DType dtype = observer.args().dtype;
+  const Value choice = call(op::kChooseQParamsPerToken, {x, dtype});
+  std::vector<Value> args = {x, item<Tensor>(choice, 0), item<Tensor>(choice, 1), min_of(dtype), max_of(dtype), dtype};
+  args[0] = call(op::kQuantizePerToken, args);
+  args.emplace_back(x.dtype());
+  return *call(op::kDequantizePerToken, std::move(args)).get_if<Tensor>();
+}
+
+// Rounds a weight whose rows are cut into groups.
+Tensor rounded_by_group(const Tensor& x, const QParams& qparams, const Observer& observer) {
+  const Shape sizes = {x.size(0), x.size(1) / observer.args().group_size};
+  std::vector<Value> args = {x,
+                             Tensor::of<float>(sizes, std::span<const float>(qparams.scale)),
+                             Tensor::of<int64_t>(sizes, std::span<const int64_t>(qparams.zero_point)).to(DType::kS32),
+                             observer.quant_min(),
+                             observer.quant_max(),
+                             observer.args().dtype,
+                             observer.args().group_size};
+  args[0] = call(op::kQuantizeGroups, args);
+  args.emplace_back(x.dtype());
+  return *call(op::kDequantizeGroups, std::move(args)).get_if<Tensor>();
 }
 
 }  // namespace
@@ -124,9 +155,11 @@ void Simulation::refresh() {
 Tensor Simulation::rounded(const Rounder& rounder, const Tensor& x) const {
   const Observer& observer = *rounder.observer;
   const IntegerRange limits{observer.quant_min(), observer.quant_max()};
+  if (observer.args().group_size != 0) return rounded_by_group(x, rounder.qparams, observer);
   if (quantizes_statically(observer)) return fake_quantized(x, rounder.qparams, observer.args(), limits);
   if (rounds_to_half(observer, Prepared::Impl::of(prepared_).compat)) return x.to(observer.args().dtype).to(x.dtype());
   if (!observer.args().is_dynamic || x.numel() == 0) return x;
+  if (observer.args().qscheme == QScheme::kPerTokenAffine) return rounded_by_token(x, observer);
   const FloatRange range = range_of(x);
   const QParams qparams = qparams_of_range(std::span(&range.min, 1), std::span(&range.max, 1), observer.args(), limits);
   return fake_quantized(x, qparams, observer.args(), limits);

@@ -213,6 +213,7 @@ test("a wish chooses precisions, goes on from a search, and keeps to its limits"
     [{}, "nothing is wished"],
     [{ maxBytes: "1MB" }, "maxBytes of the wish is 1MB; wanted a number"],
     [{ maxBytes: 1e6, precisions: ["int3"] }, "there is no precision 'int3'"],
+    [{ maxBytes: 1e6, format: "npz" }, 'format is npz; wanted "pt2" or "onnx"'],
     [{ maxBytes: 1e6, search: "{}" }, "is not a file that --search wrote"],
     [{ maxSize: 1 }, "maxSize"],
   ])
@@ -269,6 +270,15 @@ test("weights in groups are rounded by the samples", async () => {
   expect(errors[1]).toBeGreaterThan(0);
   expect(errors[1]).toBeLessThan(errors[0] / 2);
   const prepared = qdq.preparePt2e(program, recipe);
+  // With 8 bits in place of 4 the file is larger, as ONNX stores them, and nearer to float.
+  const size = () => qdq.saveOnnx(qdq.convertPt2e(prepared)).length;
+  const narrow = size();
+  const wish = { maxBytes: 1e9, format: "onnx", precisions: ["int8-weights"] };
+  const mixed = await qdq.choosePrecision(prepared, batches, wish);
+  expect(mixed).toMatchObject({ reached: true, precision: "int8-weights" });
+  expect(mixed.after).toBeGreaterThan(mixed.before + 6);
+  expect(size()).toBe(mixed.best.bytes);
+  expect(size()).toBeGreaterThan(narrow);
   const signal = AbortSignal.abort();
   expect(await rejected(qdq.gptq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
   expect(await rejected(qdq.gptq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "exec/op_backend.h"
+#include "op/targets.h"
 #include "quant/constant_fold.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
@@ -44,6 +45,42 @@ Prepared calibrated() {
   return prepared;
 }
 
+// Weights of 4 bits in groups of 8, and activations in float or by token.
+Prepared in_groups(bool by_token) {
+  QuantizationSpec weight;
+  weight.dtype = DType::kS8;
+  weight.quant_min = -8;
+  weight.quant_max = 7;
+  weight.qscheme = QScheme::kPerChannelSymmetric;
+  weight.ch_axis = 0;
+  weight.observer.class_name = "PerGroupMSEObserver";
+  weight.observer.group_size = 8;
+  QuantizationConfig config;
+  config.weight = weight;
+  if (by_token) {
+    QuantizationSpec activation;
+    activation.dtype = DType::kS8;
+    activation.qscheme = QScheme::kPerTokenAffine;
+    activation.is_dynamic = true;
+    activation.observer.class_name = "PlaceholderObserver";
+    config.input_activation = activation;
+  }
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(config);
+  return prepare_pt2e(network(), quantizer);
+}
+
+// Where weights of 4 bits take half a byte.
+uint64_t packed_bytes_of(const Program& converted) {
+  uint64_t halves = 0;
+  for (const Node* node : converted.graph->nodes()) {
+    if (!node->is(op::kDequantizeGroups)) continue;
+    const auto elements = static_cast<uint64_t>(converted.attribute_of(*node->arg(0).node()).numel());
+    halves += node->arg(4).integer() == 7 ? elements : 2 * elements;
+  }
+  return halves / 2;
+}
+
 double decibels_of(const Program& quantized) {
   const auto backend = make_simd_ops();
   const Program floats = network();
@@ -68,8 +105,8 @@ TEST(OperatorPrecisions, ScoresAreThoseOfTheConvertedProgram) {
     Recovery recovery(prepared, batches());
     {
       OperatorPrecisions operators(recovery, sensitivities(recovery));
-      ASSERT_EQ(operators.most(), 4U);
-      operators.keep(precision, operators.most());
+      ASSERT_EQ(operators.most(precision), precision == Precision::kInt8 ? 0U : 4U);
+      operators.keep(precision, operators.most(precision));
     }
     const double score = recovery.decibels();
     EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), score) << to_string(precision);
@@ -80,12 +117,43 @@ TEST(OperatorPrecisions, ScoresAreThoseOfTheConvertedProgram) {
   }
 }
 
+TEST(OperatorPrecisions, ScoresOfWeightsInGroupsAreThoseOfTheConvertedProgram) {
+  for (const bool by_token : {false, true}) {
+    double last = 0;
+    for (const size_t count : {0, 2, 4}) {
+      Prepared prepared = in_groups(by_token);
+      Recovery recovery(prepared, batches());
+      {
+        OperatorPrecisions operators(recovery, sensitivities(recovery));
+        ASSERT_EQ(operators.most(Precision::kInt8Weights), 4U) << by_token << count;
+        EXPECT_EQ(operators.most(Precision::kInt16), 0U);  // no activation has a scale that lasts
+        operators.keep(Precision::kInt8Weights, count);
+      }
+      const double score = recovery.decibels();
+      EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), score) << by_token << count;
+      EXPECT_GT(score, last + 1) << by_token << count;
+      last = score;
+    }
+  }
+}
+
+TEST(OperatorPrecisions, WeightsThatHave8BitsStayAsTheyAre) {
+  Prepared prepared = calibrated();
+  Recovery recovery(prepared, batches());
+  EXPECT_EQ(OperatorPrecisions(recovery, sensitivities(recovery)).most(Precision::kInt8Weights), 0U);
+  const std::vector<Precision> within = {Precision::kInt16, Precision::kBf16, Precision::kFloat};
+  EXPECT_EQ(default_precisions(prepared, true), within);
+  EXPECT_EQ(default_precisions(prepared, false), std::vector<Precision>{Precision::kFloat});
+  const std::vector<Precision> of_few_bits = {Precision::kInt8Weights, Precision::kFloat};
+  EXPECT_EQ(default_precisions(in_groups(false), false), of_few_bits);
+}
+
 TEST(OperatorPrecisions, WeightsOfBf16TakeTwoBytes) {
   Prepared prepared = calibrated();
   Recovery recovery(prepared, batches());
   {
     OperatorPrecisions operators(recovery, sensitivities(recovery));
-    operators.keep(Precision::kBf16, operators.most());
+    operators.keep(Precision::kBf16, operators.most(Precision::kBf16));
   }
   const Program converted = convert_pt2e(prepared);
   int64_t weights = 0;
@@ -137,6 +205,34 @@ TEST(ChoosePrecision, TakesTheBestWithinALimitOfBytes) {
   }
   EXPECT_TRUE(any_too_large);
   EXPECT_FALSE(all_on_front);
+}
+
+TEST(ChoosePrecision, MixesWeightsOf4And8BitsWithinALimitOfBytes) {
+  constexpr uint64_t kNarrow = (3 * 16 * 16 + 8 * 16) / 2, kWide = 2 * kNarrow, kLimit = kNarrow + 200;
+  double last = 0;
+  for (const uint64_t limit : {kNarrow, kLimit, kWide}) {
+    Prepared prepared = in_groups(false);
+    Recovery recovery(prepared, batches());
+    PrecisionWish wish;
+    wish.bytes = limit;
+    wish.precisions = {Precision::kInt8Weights};
+    const PrecisionResult found = choose_precision(recovery, {decibels_score(recovery), packed_bytes_of, {}}, wish);
+    EXPECT_TRUE(found.reached);
+    const Program converted = convert_pt2e(prepared);
+    EXPECT_EQ(packed_bytes_of(converted), *found.after.bytes);
+    EXPECT_LE(*found.after.bytes, limit);
+    EXPECT_DOUBLE_EQ(decibels_of(converted), found.after.score);
+    EXPECT_GT(found.after.score, last);
+    last = found.after.score;
+  }
+  // A small layer that harms as much as a large one comes first: its bytes buy more.
+  Prepared prepared = in_groups(false);
+  Recovery recovery(prepared, batches());
+  std::vector<Sensitivity> equal = sensitivities(recovery);
+  for (Sensitivity& each : equal) each.alone = 20;
+  const OperatorPrecisions operators(recovery, equal);
+  EXPECT_EQ(operators.changed(Precision::kInt8Weights, 0).node, equal[3].node);
+  EXPECT_EQ(operators.changed(Precision::kFloat, 0).node, equal[0].node);
 }
 
 TEST(ChoosePrecision, TakesTheSmallestThatReachesTheScore) {
