@@ -8,6 +8,7 @@
 
 #include "base/readable.h"
 #include "cli/command_line.h"
+#include "cli/progress.h"
 #include "cli/verbs.h"
 #include "format/json.h"
 #include "io/model.h"
@@ -175,18 +176,32 @@ std::string profile_table(const Contestant& one) {
   return out;
 }
 
+// Reasons that many operators share are long: each gets a number.
 std::string explanation(Contestant& one) {
-  std::string out = concat("\n", one.model, ":\n", float_layers_text(one.layers));
+  std::vector<std::pair<std::string, int64_t>> reasons;  // and of how many operators
+  std::string lines;
+  const auto number_of = [&](const std::string& reason) {
+    const auto found =
+        std::find_if(reasons.begin(), reasons.end(), [&](const auto& known) { return known.first == reason; });
+    const size_t number = static_cast<size_t>(found - reasons.begin());
+    if (found == reasons.end()) reasons.emplace_back(reason, 0);
+    ++reasons[number].second;
+    return number + 1;
+  };
   for (const Session::Placement& placement : one.session->placements()) {
-    out += concat("  ", readable_name(placement.node), " ", readable_name(placement.target), ": ", placement.backend);
-    if (!placement.step.empty()) out += concat(", in step ", placement.step, " (", placement.description, ")");
-    for (const auto& [backend, reason] : placement.refusals) out += concat("; not by ", backend, ": ", reason);
+    lines += concat("  ", readable_name(placement.node), " ", readable_name(placement.target), ": ", placement.backend);
+    if (!placement.step.empty()) lines += concat(", in step ", placement.step, " (", placement.description, ")");
+    for (const auto& [backend, reason] : placement.refusals)
+      lines += concat(", not by ", backend, " [", number_of(reason), "]");
     if (placement.fallbacks > 0)
-      out += concat("; ", placement.fallbacks, placement.fallbacks == 1 ? " run" : " runs",
-                    " on the reference loops: ", placement.fallback_reason);
-    out += "\n";
+      lines += concat("; ", placement.fallbacks, placement.fallbacks == 1 ? " run" : " runs",
+                      " on the reference loops: ", placement.fallback_reason);
+    lines += "\n";
   }
-  return out;
+  std::string out = concat("\n", one.model, ":\n", float_layers_text(one.layers));
+  for (size_t i = 0; i < reasons.size(); ++i)
+    out += concat("  [", i + 1, "] ", reasons[i].first, " (", counted(reasons[i].second, "operators"), ")\n");
+  return out + lines;
 }
 
 format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options) {

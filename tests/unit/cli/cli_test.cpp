@@ -296,6 +296,11 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
   EXPECT_NE(host.out.find("\nout.pt2: "), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("products "), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("torch.ops.aten.conv2d.default: "), std::string::npos) << host.out;
+  if (backend_names().front() == "onednn") {  // each reason once, and its number where it holds
+    EXPECT_NE(host.out.find("\n  [1] "), std::string::npos) << host.out;
+    EXPECT_EQ(host.out.find("\n  [1] "), host.out.rfind("\n  [1] ")) << host.out;
+    EXPECT_NE(host.out.find(", not by onednn [1]"), std::string::npos) << host.out;
+  }
   EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 1);
   EXPECT_EQ(host.err, "qdq: --runs is 0; it must be at least 1\n");
   EXPECT_EQ(run({"benchmark", "model.pt2", "--batch", "0"}), 1);
