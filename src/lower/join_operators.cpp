@@ -120,6 +120,8 @@ void join_operators(Program& program) {
     else if (node->is(kPrelu)) join_prelu(program, *node);
     else if (node->is(op::kAdd)) join_bias(program, *node);
   }
+  for (Node* node : program.graph->nodes())
+    if (node->is(op::kConv2d) || node->is(op::kConv1d) || node->is(op::kLinear)) make_weight_signed(program, *node);
   program.graph->eliminate_dead_code();
   program.erase_unused_attributes();
 }

@@ -18,6 +18,7 @@ inline constexpr std::string_view kRotaryEmbedding = "torch.ops.onnx.rotary_embe
 //   prelu with one slope                                                       to leaky_relu
 //   a convolution or linear layer, then a constant for each channel added      to the layer with another bias
 //   softmax(q @ k' * factor) @ v of three or four axes                         to scaled_dot_product_attention
+//   layers whose weight is uint8 or has zero points                            to layers of int8 weights (below)
 // The graph must have its shapes.
 void join_operators(Program& program);
 
@@ -28,5 +29,10 @@ void join_operators(Program& program);
 void join_decoder_operators(Program& program);
 // The last line of that list.
 void join_attention(Program& program);
+
+// The weight of a convolution or linear layer that is uint8 or has zero points, less its zero points as int8 without.
+// Where that is beyond int8, further layers multiply the same quantized input with the rest, and their results are
+// added; behind an input that is not quantized the weight becomes float32.
+void make_weight_signed(Program& program, Node& layer);
 
 }  // namespace qdq

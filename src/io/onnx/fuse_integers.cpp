@@ -102,6 +102,13 @@ class Fuser {
     return node;
   }
 
+  // What an earlier layer reads of the same integers: layers that share it quantize as they read.
+  static Node* shared_dequantize(const Node& integers, const std::vector<Argument>& args) {
+    for (Node* user : integers.users())
+      if (user->is(op::kDequantizeByTensors) && user->args() == args) return user;
+    return nullptr;
+  }
+
   bool replace(Node* mul, Node* product, Node* scale, const Tensor& weight_scales) {
     const ShiftedIntegers input = shifted_integers(product->arg(0).node()),
                           weight = shifted_integers(product->arg(1).node());
@@ -138,8 +145,9 @@ class Fuser {
       dequantized_weight = call(mul, op::kDequantizeChannels, {table, scales, zeros, 0, low, high, dtype});
     }
     const DType own = input.integers->meta.val.tensor()->dtype;
-    Node* dequantized_input =
-        call(mul, op::kDequantizeByTensors, {input.integers, scale, zero_point, min_of(own), max_of(own), own});
+    const std::vector<Argument> qparams = {input.integers, scale, zero_point, min_of(own), max_of(own), own};
+    Node* dequantized_input = shared_dequantize(*input.integers, qparams);
+    if (!dequantized_input) dequantized_input = call(mul, op::kDequantizeByTensors, qparams);
     std::vector<Argument> args = {dequantized_input, dequantized_weight};
     if (!is_matmul) args.insert(args.end(), product->args().begin() + 2, product->args().end());
     Node* layer = call(mul, is_matmul ? op::kLinear : std::string_view(product->target()), std::move(args));

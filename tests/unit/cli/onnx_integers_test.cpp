@@ -8,6 +8,8 @@
 #include "format/json.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
+#include "lower/integer_layers.h"
+#include "lower/lower.h"
 #include "op/targets.h"
 #include "quant/pt2e.h"
 #include "profile/transformers_js.h"
@@ -61,6 +63,40 @@ OnnxFile two_layers() {
                onnx_node("MatMul", {"sum", "w1"}, "y")};
   out.outputs = {info("y", {{2, ""}, {3, ""}, {4, ""}})};
   return out;
+}
+
+// As quantize_dynamic writes queries and keys: one DynamicQuantizeLinear, a MatMulInteger of uint8 weights for each.
+OnnxFile shared_range() {
+  OnnxFile out = two_layers();
+  format::OnnxNode quantize = onnx_node("DynamicQuantizeLinear", {"x"}, "xq");
+  quantize.outputs = {"xq", "xs", "xz"};
+  out.nodes = {quantize};
+  out.initializers = {{"ws", Tensor::scalar(0.02F)}, {"wz", Tensor::full({}, DType::kU8, 100)}};
+  for (const std::string name : {"a", "b"}) {
+    Tensor weight = Tensor::empty({8, 4}, DType::kU8);
+    for (int64_t i = 0; i < weight.numel(); ++i) weight.data<uint8_t>()[i] = static_cast<uint8_t>(i * 8 + 3);
+    out.initializers.push_back({"w" + name, weight});
+    format::OnnxNode cast = onnx_node("Cast", {name}, name + "f");
+    cast.attributes.emplace_back();
+    cast.attributes[0].name = "to";
+    cast.attributes[0].kind = format::OnnxKind::kInt;
+    cast.attributes[0].i = 1;
+    out.nodes.push_back(onnx_node("MatMulInteger", {"xq", "w" + name, "xz", "wz"}, name));
+    out.nodes.push_back(cast);
+    out.nodes.push_back(onnx_node("Mul", {"xs", "ws"}, name + "s"));
+    out.nodes.push_back(onnx_node("Mul", {name + "f", name + "s"}, name + "y"));
+  }
+  out.nodes.push_back(onnx_node("Mul", {"ay", "by"}, "y"));
+  return out;
+}
+
+TEST(OnnxIntegers, LayersThatShareTheirRangeAreMultipliedInIntegers) {
+  const Program program = load_onnx(format::write_onnx_file(shared_range()));
+  const IntegerLayers layers = integer_layers(program);
+  EXPECT_EQ(layers.total, 2u);
+  EXPECT_EQ(float_layers_text(layers), "");
+  const Tensor x = ramp({2, 3, 8});
+  EXPECT_LE(largest_difference(lower(program).run({{x}})[0], run(program, x)), 1e-3);
 }
 
 TEST(OnnxIntegers, DynamicLinearLayersAreMatMulInteger) {

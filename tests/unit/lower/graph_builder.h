@@ -49,6 +49,16 @@ class GraphBuilder {
     return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
                 {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
   }
+  // uint8 from 0 to `most`, with a zero point for each channel.
+  Node* unsigned_weight(Shape sizes, const std::vector<int64_t>& zero_points, int most = 255) {
+    const Tensor values = Tensor::empty(sizes, DType::kU8), zeros = Tensor::empty({sizes[0]}, DType::kS64);
+    for (uint8_t& w : values.span<uint8_t>())
+      w = static_cast<uint8_t>(std::uniform_int_distribution<int>(0, most)(random_));
+    std::copy(zero_points.begin(), zero_points.end(), zeros.data<int64_t>());
+    const Tensor scales = Tensor::full({sizes[0]}, DType::kF32, 0.003);
+    return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
+                {constant(values), constant(scales), constant(zeros), 0, 0, 255, DType::kU8});
+  }
   // Of 4 bits, dequantized by groups along its rows.
   Node* group_weight(Shape sizes, int64_t group) {
     Tensor values = Tensor::empty(sizes, DType::kS8), scales = Tensor::empty({sizes[0], sizes[1] / group}, DType::kF32);

@@ -5,6 +5,7 @@
 #include "graph_builder.h"
 #include "lower/bound_operands.h"
 #include "lower/fuse.h"
+#include "lower/integer_layers.h"
 #include "lower/join_operators.h"
 #include "lower/known_sizes.h"
 #include "lower/signals_as_images.h"
@@ -194,6 +195,48 @@ Program float_signals() {
   x = g.call("torch.ops.aten.cat.default", {List{x, x}, -1});
   x = g.call("torch.ops.aten.avg_pool1d.default", {x, List{2}, List{1}});
   return g.done({g.call("torch.ops.aten.sum.dim_IntList", {g.relu(g.conv1d(x, g.floats({4, 4, 3}))), List{2}})});
+}
+
+// A layer with these zero points of its weight behind a quantized input or a float one.
+Program with_unsigned_weight(bool is_conv, const std::vector<int64_t>& zero_points, int most, bool is_quantized) {
+  GraphBuilder g;
+  Node* x = is_conv ? g.input({2, 3, 6, 6}) : g.input({2, 5, 12});
+  if (is_quantized) x = g.round(x, 0.03, 120);
+  const List one{1, 1};
+  Node* w = g.unsigned_weight(is_conv ? Shape{4, 3, 3, 3} : Shape{4, 12}, zero_points, most);
+  Node* y = is_conv ? g.call("torch.ops.aten.conv2d.default", {x, w, g.floats({4}), one, one, one, 1})
+                    : g.call("torch.ops.aten.linear.default", {x, w, g.floats({4})});
+  return g.done({g.call("torch.ops.aten.relu.default", {y})});
+}
+
+TEST(JoinedOperators, WeightsWithZeroPointsAreInt8) {
+  const std::vector<int64_t> middle{63, 64, 60, 66}, high{128, 100, 140, 1}, none{0, 0, 255, 128};
+  for (const bool is_conv : {false, true}) {
+    SCOPED_TRACE(is_conv);
+    const char* layer = is_conv ? "aten.conv2d.default" : "aten.linear.default";
+    const Shape sizes = is_conv ? Shape{2, 3, 6, 6} : Shape{2, 5, 12};
+    struct Case {
+      std::vector<int64_t> zero_points;
+      int most, layers;
+    };
+    for (const auto& [zero_points, most, layers] : {Case{middle, 127, 1}, Case{high, 255, 2}, Case{none, 255, 3}}) {
+      SCOPED_TRACE(layers);
+      Program program = with_unsigned_weight(is_conv, zero_points, most, true);
+      EXPECT_EQ(float_layers_text(integer_layers(program)), "");
+      EXPECT_LE(difference_from("reference", program, sizes).relative, 1e-6);
+      join_operators(program);
+      verify_program(program);
+      const std::vector<std::string> targets = targets_of(program);
+      EXPECT_EQ(std::count(targets.begin(), targets.end(), layer), layers);
+    }
+  }
+}
+
+TEST(JoinedOperators, WeightsWithZeroPointsBehindFloatsAreFloatWhereInt8DoesNotHoldThem) {
+  Program program = with_unsigned_weight(true, {128, 100, 140, 1}, 255, false);
+  EXPECT_LE(difference_from("reference", program, {2, 3, 6, 6}).relative, 1e-5);
+  join_operators(program);
+  EXPECT_THAT(targets_of(program), testing::ElementsAre("aten.conv2d.default", "aten.relu.default"));
 }
 
 TEST(SignalsAsImages, FloatConvolutionsAndWhatStandsBetweenThem) {
