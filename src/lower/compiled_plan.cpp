@@ -16,9 +16,11 @@ std::unique_ptr<Storage> storage_of(uint64_t bytes) {
   return std::make_unique<Storage>(static_cast<size_t>(bytes));
 }
 
-// The tensor itself if its bytes lie as the buffer wants them, else a copy that does.
+// The tensor itself if its bytes lie as the buffer wants them, else a copy that does. The bytes of int8 are taken as
+// they are (PlanBuilder::hold_given_integers).
 Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
-  QDQ_CHECK(given.dtype() == buffer.dtype && given.sizes() == buffer.sizes, kInternal, "a plan got ",
+  const bool are_bytes = given.dtype() == DType::kS8 && buffer.dtype == DType::kU8;
+  QDQ_CHECK((given.dtype() == buffer.dtype || are_bytes) && given.sizes() == buffer.sizes, kInternal, "a plan got ",
             to_string(given.dtype()), to_string(given.sizes()), " for ", buffer.name, ", which is ",
             to_string(buffer.dtype), to_string(buffer.sizes));
   const Shape strides = buffer.strides();
@@ -26,7 +28,7 @@ Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
   for (size_t axis = 0; axis < strides.size(); ++axis)
     fits = fits && (buffer.sizes[axis] == 1 || given.strides()[axis] == strides[axis]);
   if (fits) return given;
-  const Tensor copy = Tensor::empty({given.numel()}, buffer.dtype).as_strided(buffer.sizes, strides, 0);
+  const Tensor copy = Tensor::empty({given.numel()}, given.dtype()).as_strided(buffer.sizes, strides, 0);
   copy.copy_from(given);
   return copy;
 }

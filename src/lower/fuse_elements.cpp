@@ -160,8 +160,14 @@ std::string fuse_quantize(Fuser& fuser, Node& node) {
 }
 
 std::string fuse_dequantize(Fuser& fuser, Node& node) {
-  const bool is_held = fuser.plans.hold_dequantized(node, node.arg(0).node());
-  return is_held ? "" : "its integers come from another operator than quantize";
+  Node* integers = node.arg(0).node();
+  if (fuser.plans.hold_dequantized(node, integers)) return {};
+  const PlanQParams qparams = plan_qparams(node);
+  const TensorMeta* meta = integers->meta.val.tensor();
+  if (meta == nullptr || meta->dtype != node.arg(5).as<DType>() || qparams.qmin != 0 || qparams.qmax != 255)
+    return "its integers come from another operator than quantize, and may be beyond its range";
+  fuser.plans.hold_given_integers(node, integers, qparams);
+  return {};
 }
 
 std::string fuse_activation(Fuser& fuser, Node& node) {

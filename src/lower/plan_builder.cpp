@@ -126,7 +126,12 @@ size_t PlanBuilder::imported(PlanValue place) {
     const auto input = std::find(of.plan.inputs.begin(), of.plan.inputs.end(), place.buffer);
     const auto source = of.args[static_cast<size_t>(input - of.plan.inputs.begin())];
     Node* const* node = std::get_if<Node*>(&source);
-    at = node != nullptr ? read_as_is(*node) : imported(std::get<PlanValue>(source));
+    if (node != nullptr && copy.dtype == DType::kU8) {
+      at = plan.plan.buffers.size();
+      add_input(std::move(copy), *node);
+    } else {
+      at = node != nullptr ? read_as_is(*node) : imported(std::get<PlanValue>(source));
+    }
   } else {
     copy.location = Location::kInput;
     plans_[place.plan].is_imported = true;
@@ -307,6 +312,23 @@ bool PlanBuilder::hold_dequantized(const Node& dequantize, const Node* quantize)
   real_[&dequantize] = at->second;
   set_fate(dequantize, at->second.plan, last_step(at->second.plan));
   return true;
+}
+
+void PlanBuilder::hold_given_integers(const Node& dequantize, Node* integers, PlanQParams qparams) {
+  PlanBuffer input = buffer_like(*integers, DType::kU8, qparams);
+  input.channels_last = false;
+  input.location = Location::kInput;
+  size_t at = open().plan.buffers.size();
+  add_input(std::move(input), integers);
+  if (integers->meta.val.tensor()->dtype == DType::kS8) {  // kept 128 higher, which is another first bit
+    const Tensor table = Tensor::empty({256}, DType::kU8);
+    for (int q = 0; q < 256; ++q) table.data<uint8_t>()[q] = static_cast<uint8_t>(q ^ 128);
+    append_copy(open(), PlanStep::Map{table}, at, false, DType::kU8);
+    at = open().plan.buffers.size() - 1;
+  }
+  const PlanValue place{open_index(), at};
+  real_[&dequantize] = place;
+  set_fate(dequantize, place.plan, last_step(place.plan));
 }
 
 void PlanBuilder::share_step(const Node& node, const Node& of) {

@@ -75,6 +75,8 @@ class PlanBuilder {
   void hold_same_integers(const Node& quantize, const Node& x);
   // The value of a dequantize node; false if no plan holds the integers of `quantize`.
   bool hold_dequantized(const Node& dequantize, const Node* quantize);
+  // The value of a dequantize node whose integers, of all their dtype's values, the graph brings.
+  void hold_given_integers(const Node& dequantize, Node* integers, PlanQParams qparams);
   // This node's work is done by the step that does the other's.
   void share_step(const Node& node, const Node& of);
   // `node` is a list of parts of `x`, which is held; users take the parts one by one.

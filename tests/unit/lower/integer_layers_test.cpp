@@ -44,6 +44,33 @@ TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
   EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": only its weight is quantized"));
 }
 
+// A program that is handed integers, and one that chooses among them before it dequantizes.
+TEST(IntegerLayers, TakesIntegersThatTheGraphBrings) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) {
+    for (const bool transposes : {false, true}) {
+      SCOPED_TRACE(concat(to_string(dtype), ", ", transposes));
+      GraphBuilder g;
+      Node* x = g.input(transposes ? Shape{1, 3, 6, 4} : Shape{1, 3, 6, 6});
+      std::get<TensorMeta>(x->meta.val.value).dtype = dtype;
+      if (transposes) x = g.call("torch.ops.aten.transpose.int", {x, 2, 3});
+      const int zero_point = dtype == DType::kU8 ? 120 : -8;
+      Node* real = g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default",
+                          {x, 0.03, zero_point, int(min_of(dtype)), int(max_of(dtype)), dtype});
+      const Program program = g.done({g.round(g.conv(real, {8, 3, 3, 3}, 1), 0.05, 120)});
+      EXPECT_EQ(integer_layers(program).total, 1u);
+      EXPECT_EQ(float_layers_text(integer_layers(program)), "");
+      const Tensor input = random_tensor(transposes ? Shape{2, 3, 6, 4} : Shape{2, 3, 6, 6}, 1);
+      const Tensor integers = Tensor::empty(input.sizes(), dtype);
+      for (int64_t i = 0; i < input.numel(); ++i)
+        static_cast<uint8_t*>(static_cast<void*>(integers.raw()))[i] = static_cast<uint8_t>(i * 37);
+      const Tensor expected = lower(program, {{"reference"}, false}).run({{integers}})[0].contiguous(),
+                   lowered = lower(program).run({{integers}})[0].contiguous();
+      for (int64_t i = 0; i < lowered.numel(); ++i)
+        ASSERT_NEAR(lowered.data<float>()[i], expected.data<float>()[i], 0.0501) << i;
+    }
+  }
+}
+
 TEST(IntegerLayers, LeavesOutFloatLayersBehindRoundedValues) {
   GraphBuilder g;
   Node* x = g.round(g.conv(g.round(g.input({1, 3, 6, 6}), 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 120);
