@@ -1,10 +1,13 @@
 #include "lower/join_operators.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "lower/fuse_nodes.h"
 #include "lower/layer_norm_pattern.h"
+#include "op/infer.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -106,6 +109,39 @@ void join_bias(Program& program, Node& add) {
   }
 }
 
+// Operators that choose among integers or say where they lie, so that they may as well do so among dequantized ones.
+constexpr std::string_view kChoosing[] = {op::kMaxPool2d, op::kFlatten,    op::kView,      op::kReshape,
+                                          op::kUnsafeView, op::kSqueezeDim, op::kSqueezeDims, op::kUnsqueeze,
+                                          op::kPermute,    op::kTranspose};
+
+// dequantize(choosing(q)) as choosing(dequantize(q)), which plans compute in the same integers.
+void dequantize_in_front(Program& program, Node& choosing) {
+  const bool may_choose = std::any_of(std::begin(kChoosing), std::end(kChoosing),
+                                      [&](std::string_view target) { return choosing.is(target); });
+  Node* integers = choosing.arg(0).node();
+  if (!may_choose || integers == nullptr || integers->op() == Node::Op::kGetAttr || choosing.users().empty() ||
+      choosing.meta.val.tensor() == nullptr)
+    return;
+  const Node& first = *choosing.users()[0];
+  for (const Node* user : choosing.users())
+    if (!dequantizes_tensor(*user) || plan_qparams(*user) != plan_qparams(first) || user->arg(5) != first.arg(5)) return;
+  const auto point = program.graph->insert_before(&choosing);
+  std::vector<Argument> args = first.args();
+  args[0] = integers;
+  Node* real = program.graph->call(first.target(), std::move(args));
+  infer_value(*real);
+  args = choosing.args();
+  args[0] = real;
+  Node* chosen = program.graph->call(choosing.target(), std::move(args), choosing.kwargs());
+  infer_value(*chosen);
+  const std::vector<Node*> users = choosing.users();
+  for (Node* user : users) {
+    user->replace_all_uses_with(chosen);
+    program.graph->erase(user);
+  }
+  program.graph->erase(&choosing);
+}
+
 }  // namespace
 
 void join_operators(Program& program) {
@@ -120,6 +156,8 @@ void join_operators(Program& program) {
     else if (node->is(kPrelu)) join_prelu(program, *node);
     else if (node->is(op::kAdd)) join_bias(program, *node);
   }
+  const std::vector<Node*> nodes = program.graph->nodes();  // from the end: a chain moves as a whole
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) dequantize_in_front(program, **node);
   for (Node* node : program.graph->nodes())
     if (node->is(op::kConv2d) || node->is(op::kConv1d) || node->is(op::kLinear)) make_weight_signed(program, *node);
   program.graph->eliminate_dead_code();

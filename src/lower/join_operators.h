@@ -19,6 +19,7 @@ inline constexpr std::string_view kRotaryEmbedding = "torch.ops.onnx.rotary_embe
 //   a convolution or linear layer, then a constant for each channel added      to the layer with another bias
 //   softmax(q @ k' * factor) @ v of three or four axes                         to scaled_dot_product_attention
 //   layers whose weight is uint8 or has zero points                            to layers of int8 weights (below)
+//   dequantize(q) behind a max pool, a reshape or a transpose of q             to the same in front of it
 // The graph must have its shapes.
 void join_operators(Program& program);
 

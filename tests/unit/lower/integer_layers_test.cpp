@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "graph_builder.h"
+#include "lower/fuse.h"
+#include "lower/join_operators.h"
 
 namespace qdq::integer_layers_test {
 namespace {
@@ -69,6 +71,25 @@ TEST(IntegerLayers, TakesIntegersThatTheGraphBrings) {
         ASSERT_NEAR(lowered.data<float>()[i], expected.data<float>()[i], 0.0501) << i;
     }
   }
+}
+
+// As QOperator files have it: between the layers the integers themselves are pooled and reshaped.
+TEST(IntegerLayers, TakesLayersBehindIntegersThatWerePooled) {
+  GraphBuilder g;
+  const List two{2, 2};
+  Node* q = g.q(g.conv(g.round(g.input({1, 3, 6, 6}), 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 120);
+  Node* pooled = g.call("torch.ops.aten.max_pool2d.default", {q, List{3, 3}, two, List{1, 1}});
+  Node* flat = g.call("torch.ops.aten.flatten.using_ints", {pooled, 1});
+  std::vector<Argument> args = q->args();
+  args[0] = flat;
+  Node* real = g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", std::move(args));
+  const Program program = g.done({g.call("torch.ops.aten.linear.default", {real, g.weight({4, 72})})});
+  EXPECT_EQ(integer_layers(program).total, 2u);
+  EXPECT_EQ(float_layers_text(integer_layers(program)), "");
+  EXPECT_LE(difference_from("reference", program, {1, 3, 6, 6}).relative, 1e-2);
+  Program fused = program.clone();
+  join_operators(fused);
+  EXPECT_EQ(fuse_program(fused).plans.size(), 1u) << "one plan from the first layer to the last";
 }
 
 TEST(IntegerLayers, LeavesOutFloatLayersBehindRoundedValues) {
