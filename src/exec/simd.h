@@ -66,7 +66,7 @@ std::span<const SimdOp> deformed_simd_ops();
 // Comparisons, whose result is bool, and places of elements, which are integers.
 std::span<const SimdOp> comparing_simd_ops();
 std::span<const SimdOp> placing_simd_ops();
-// Casts between float16 or bfloat16 and float32.
+// Casts between float32 and other dtypes.
 std::span<const SimdOp> casting_simd_ops();
 // Elements that are moved and not changed, of any dtype: picked and written by indices, put side by side, padded,
 // repeated.
@@ -78,8 +78,9 @@ std::span<const SimdOp> padding_simd_ops();
 // is packed, or -1.
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight);
-// The floats of float16 or bfloat16.
+// The floats of float16 or bfloat16, and back.
 Tensor widened_halves(const Tensor& halves);
+Tensor narrowed_to_halves(const Tensor& floats, DType half);
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
 

@@ -429,6 +429,35 @@ class CompareOp : public CompiledOp {
  private:
   CompareRow compare_;
 };
+// What kind of number each float32 is, as a comparison of it with infinity.
+struct IsNaN {
+  bool operator()(float x, float) const { return x != x; }
+};
+struct IsInfinite {
+  bool operator()(float x, float infinity) const { return std::fabs(x) == infinity; }
+};
+struct IsFinite {
+  bool operator()(float x, float infinity) const { return std::fabs(x) < infinity; }
+};
+class KindOp : public CompiledOp {
+ public:
+  explicit KindOp(CompareRow compare) : compare_(compare) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor x = call.tensor(0).contiguous();
+    if (!is_f32(x)) return run_reference(call, "its input is not float32");
+    const Tensor out = uninitialized(x.sizes(), DType::kBool);
+    const float infinity = std::numeric_limits<float>::infinity();
+    compare_(x.data<float>(), 1, &infinity, 0, x.numel(), out.data<bool>());
+    return out;
+  }
+
+ private:
+  CompareRow compare_;
+};
+template <class Kind> std::unique_ptr<CompiledOp> make_kind(const Node&, bool) {
+  return std::make_unique<KindOp>(compare_row<Kind>);
+}
 // Logic of two bool tensors, or of one and true.
 template <class Logic> class LogicOp : public CompiledOp {
  public:
@@ -574,6 +603,9 @@ constexpr SimdOp kComparisons[] = {
     {"aten.gt.Tensor", make_compare<std::greater<float>>, elementwise_obstacle},
     {"aten.ge.Scalar", make_compare<std::greater_equal<float>>, elementwise_obstacle},
     {"aten.ge.Tensor", make_compare<std::greater_equal<float>>, elementwise_obstacle},
+    {"aten.isnan.default", make_kind<IsNaN>, elementwise_obstacle},
+    {"aten.isinf.default", make_kind<IsInfinite>, elementwise_obstacle},
+    {"aten.isfinite.default", make_kind<IsFinite>, elementwise_obstacle},
 };
 
 }  // namespace

@@ -14,14 +14,15 @@ Tensor widened_halves(const Tensor& halves) {
   return out;
 }
 
-namespace {
-
-Tensor narrowed(const Tensor& floats, DType half) {
+Tensor narrowed_to_halves(const Tensor& floats, DType half) {
   const Tensor x = floats.contiguous(), out = uninitialized(x.sizes(), half);
   if (half == DType::kF16) kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<F16>());
   else kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<BF16>());
   return out;
 }
+
+namespace {
+
 // The floats among results.
 Value narrowed(const Value& value, DType half) {
   if (const Value::List* list = value.get_if<Value::List>()) {
@@ -30,7 +31,7 @@ Value narrowed(const Value& value, DType half) {
     return out;
   }
   const Tensor* tensor = value.get_if<Tensor>();
-  return tensor != nullptr && is_f32(*tensor) ? Value(narrowed(*tensor, half)) : value;
+  return tensor != nullptr && is_f32(*tensor) ? Value(narrowed_to_halves(*tensor, half)) : value;
 }
 
 // The operator for floats between two conversions. A weight is converted once if it is kept.
@@ -73,44 +74,7 @@ class HalfOp : public CompiledOp {
   PackedWeight<Tensor> weight_;
 };
 
-// aten.to.dtype and aten._to_copy between halves and floats.
-class HalfCastOp : public CompiledOp {
- public:
-  explicit HalfCastOp(DType to) : to_(to) {}
-
-  Value run(const Call<Tensor>& call) override {
-    const Tensor& x = call.tensor(0);
-    if (is_half_dtype(x.dtype()) && to_ == DType::kF32) return widened_halves(x);
-    if (is_f32(x) && is_half_dtype(to_)) return narrowed(x, to_);
-    return run_reference(call, "its input is no half and not float32");
-  }
-
- private:
-  DType to_;
-};
-
-std::string half_cast_obstacle(const Node& node) {
-  const Node* input = node.arg(0).node();
-  const TensorMeta* from = input == nullptr ? nullptr : input->meta.val.tensor();
-  const DType to = result_dtype_of(node);
-  if (from != nullptr &&
-      ((is_half_dtype(from->dtype) && to == DType::kF32) || (from->dtype == DType::kF32 && is_half_dtype(to))))
-    return {};
-  return "it is no cast between float16 or bfloat16 and float32";
-}
-
-std::unique_ptr<CompiledOp> make_half_cast(const Node& node, bool) {
-  return std::make_unique<HalfCastOp>(result_dtype_of(node));
-}
-
-constexpr SimdOp kCasts[] = {
-    {"aten.to.dtype", make_half_cast, half_cast_obstacle},
-    {"aten._to_copy.default", make_half_cast, half_cast_obstacle},
-};
-
 }  // namespace
-
-std::span<const SimdOp> casting_simd_ops() { return kCasts; }
 
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight) {

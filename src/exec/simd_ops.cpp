@@ -275,37 +275,49 @@ class PerTensorOp : public CompiledOp {
   bool quantizes_;
 };
 
-// quantize_per_channel(x, scales, zero_points, axis, quant_min, quant_max, dtype).
-class QuantizePerChannelOp : public CompiledOp {
+// quantize_per_channel(x, scales, zero_points, axis, quant_min, quant_max, dtype) and its inverse.
+class PerChannelOp : public CompiledOp {
  public:
+  explicit PerChannelOp(bool quantizes) : quantizes_(quantizes) {}
+
   Value run(const Call<Tensor>& call) override {
-    const Tensor &x = call.tensor(0), &scales = call.tensor(1), &zero_points = call.tensor(2);
-    const int64_t axis = call.integer(3) < 0 ? call.integer(3) + x.dim() : call.integer(3);
+    const Tensor &given = call.tensor(0), &scales = call.tensor(1);
+    const Tensor* zero_points = call.optional_tensor(2);
+    const int64_t axis = call.integer(3) < 0 ? call.integer(3) + given.dim() : call.integer(3);
     const DType integer = call.dtype(6, DType::kS8);
     const auto fits_axis = [&](const Tensor& t) {
-      return t.dim() == 1 && t.is_contiguous() && t.size(0) == x.size(axis);
+      return t.dim() == 1 && t.is_contiguous() && t.size(0) == given.size(axis);
     };
-    if (!is_dense_f32(x) || x.numel() == 0 || axis < 0 || axis >= x.dim() || !is_f32(scales) ||
-        zero_points.dtype() != DType::kS64 || !fits_axis(scales) || !fits_axis(zero_points) ||
+    if (given.dtype() != (quantizes_ ? DType::kF32 : integer) || given.numel() == 0 || axis < 0 ||
+        axis >= given.dim() || !is_f32(scales) || !fits_axis(scales) || (!quantizes_ && !call.is_none(7)) ||
         (integer != DType::kS8 && integer != DType::kU8) || call.integer(4) < min_of(integer) ||
         call.integer(5) > max_of(integer) || call.integer(4) > call.integer(5))
-      return run_reference(
-          call, "an operand is empty, not dense or of another dtype, or the range is not that of the integers");
+      return run_reference(call, "an operand is empty or of another dtype, or the range is not that of the integers");
+    if (zero_points != nullptr && (zero_points->dtype() != DType::kS64 || !fits_axis(*zero_points)))
+      return run_reference(call, "its zero points are not one int64 a channel");
     for (const float scale : scales.span<float>())
       if (!(scale > 0)) return run_reference(call, "a scale is not positive");
     kernel::ChannelAffine affine;
     affine.scales = scales.data<float>();
-    affine.zero_points = zero_points.data<int64_t>();
-    affine.channels = x.size(axis);
-    for (int64_t i = 0; i < axis; ++i) affine.outer *= x.size(i);
-    for (int64_t i = axis + 1; i < x.dim(); ++i) affine.inner *= x.size(i);
+    affine.zero_points = zero_points == nullptr ? nullptr : zero_points->data<int64_t>();
+    affine.channels = given.size(axis);
+    for (int64_t i = 0; i < axis; ++i) affine.outer *= given.size(i);
+    for (int64_t i = axis + 1; i < given.dim(); ++i) affine.inner *= given.size(i);
     affine.qmin = call.integer(4);
     affine.qmax = call.integer(5);
-    const Tensor out = uninitialized(x.sizes(), integer);
-    if (integer == DType::kS8) kernel::quantize_channels_f32(x.data<float>(), affine, out.data<int8_t>());
-    else kernel::quantize_channels_f32(x.data<float>(), affine, out.data<uint8_t>());
+    const Tensor x = given.contiguous(), out = uninitialized(x.sizes(), quantizes_ ? integer : DType::kF32);
+    if (integer == DType::kS8) convert<int8_t>(x, affine, out);
+    else convert<uint8_t>(x, affine, out);
     return out;
   }
+
+ private:
+  template <class T> void convert(const Tensor& x, const kernel::ChannelAffine& affine, const Tensor& out) const {
+    if (quantizes_) kernel::quantize_channels_f32<T>(x.data<float>(), affine, out.data<T>());
+    else kernel::dequantize_channels_f32<T>(x.data<T>(), affine, out.data<float>());
+  }
+
+  bool quantizes_;
 };
 
 template <class Op, auto... settings> std::unique_ptr<CompiledOp> make(const Node&, bool) {
@@ -349,7 +361,8 @@ constexpr SimdOp kTaken[] = {
     {"aten.einsum.default", make_simd_einsum, nullptr},
     {"quantized_decomposed.quantize_per_tensor.default", make<PerTensorOp, true>, elementwise_obstacle},
     {"quantized_decomposed.dequantize_per_tensor.default", make<PerTensorOp, false>, nullptr},
-    {"quantized_decomposed.quantize_per_channel.default", make<QuantizePerChannelOp>, elementwise_obstacle},
+    {"quantized_decomposed.quantize_per_channel.default", make<PerChannelOp, true>, elementwise_obstacle},
+    {"quantized_decomposed.dequantize_per_channel.default", make<PerChannelOp, false>, nullptr},
 };
 
 const SimdOp* find(std::span<const SimdOp> rows, std::string_view name) {

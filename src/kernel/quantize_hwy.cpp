@@ -2,6 +2,7 @@
 #include "kernel/quantize.h"
 
 #include <algorithm>
+#include <vector>
 #include <type_traits>
 
 #include "base/parallel.h"
@@ -198,6 +199,21 @@ template <class Body> void for_channels(const ChannelAffine& a, Body&& body) {
   });
 }
 
+// Rows [outer, channels] whose every element has constants of its own.
+template <class T> void dequantize_last_axis(const T* q, const ChannelAffine& a, float* out) {
+  std::vector<float> zero_points(static_cast<size_t>(a.channels));
+  for (int64_t c = 0; c < a.channels; ++c)
+    zero_points[static_cast<size_t>(c)] = a.zero_points ? static_cast<float>(a.zero_points[c]) : 0.0f;
+  parallel_for(a.outer, std::max<int64_t>(1, kGrain / a.channels), [&](int64_t begin, int64_t end) {
+    const float *zeros = zero_points.data(), *scales = a.scales;
+    for (int64_t row = begin; row < end; ++row) {
+      const T* from = q + row * a.channels;
+      float* to = out + row * a.channels;
+      for (int64_t c = 0; c < a.channels; ++c) to[c] = (static_cast<float>(from[c]) - zeros[c]) * scales[c];
+    }
+  });
+}
+
 }  // namespace
 
 template <class T> void quantize_f32(const float* x, int64_t n, const Affine& affine, T* out) {
@@ -216,6 +232,7 @@ template <class T> void quantize_channels_f32(const float* x, const ChannelAffin
 }
 
 template <class T> void dequantize_channels_f32(const T* q, const ChannelAffine& affine, float* out) {
+  if (affine.inner == 1) return dequantize_last_axis(q, affine, out);
   for_channels(affine,
                [&](int64_t at, int64_t count, const RoundedAffine& c) { dequantize_any(q + at, count, c, out + at); });
 }

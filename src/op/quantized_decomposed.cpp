@@ -1,5 +1,6 @@
 // The quantized_decomposed operators, after torch/ao/quantization/fx/_decomposed.py and determine_qparams in
 // torch/ao/quantization/utils.py. All arithmetic is f32 unless an operand is wider; rounding is half to even.
+#include "kernel/observe.h"
 #include "op/elements.h"
 #include "op/families.h"
 
@@ -261,17 +262,10 @@ Value eval_dequantize_group(const Call<Tensor>& call) {
 
 // qparams of a tensor.
 
-struct TensorRange {
-  float min = 0, max = 0;
-};
-TensorRange min_max_of(const OpDef& op, const float* x, int64_t n) {
+kernel::MinMax min_max_of(const OpDef& op, const float* x, int64_t n) {
   QDQ_CHECK(n > 0, kInvalidArgument, op.target, " has no result for an empty tensor");
-  TensorRange out{x[0], x[0]};
-  for (int64_t i = 0; i < n; ++i) {
-    QDQ_CHECK(x[i] == x[i], kInvalidArgument, op.target, " got a NaN");
-    out.min = std::min(out.min, x[i]);
-    out.max = std::max(out.max, x[i]);
-  }
+  const kernel::MinMax out = kernel::min_max_f32(x, n);
+  QDQ_CHECK(!out.has_nan, kInvalidArgument, op.target, " got a NaN");
   return out;
 }
 
@@ -289,7 +283,7 @@ template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
   const Tensor& input = call.tensor(0);
   const int64_t qmin = call.integer(1), qmax = call.integer(2);
   const Tensor wide = input.to(DType::kF32).contiguous();
-  const TensorRange range = min_max_of(call.op(), wide.data<float>(), wide.numel());
+  const kernel::MinMax range = min_max_of(call.op(), wide.data<float>(), wide.numel());
   // Until eps, which is an f32 tensor, comes in, all is in the input's dtype.
   const auto rounded = [&](float x) {
     return input.dtype() == DType::kF16 ? float(F16(x)) : input.dtype() == DType::kBF16 ? float(BF16(x)) : x;
@@ -365,7 +359,7 @@ Value eval_choose_per_token_asymmetric(const Call<Tensor>& call) {
   sizes.back() = 1;
   const Tensor scales = Tensor::empty(sizes, DType::kF64), zero_points = Tensor::empty(sizes, DType::kS64);
   for (int64_t r = 0; r < scales.numel(); ++r) {
-    const TensorRange range = min_max_of(call.op(), x.data<float>() + r * n, n);
+    const kernel::MinMax range = min_max_of(call.op(), x.data<float>() + r * n, n);
     const float low = std::min(range.min, 0.0f), high = std::max(range.max, 0.0f);
     const float scale = std::max((high - low) / 255.0f, std::numeric_limits<float>::epsilon());
     const float from_low = low / scale, from_high = high / scale;

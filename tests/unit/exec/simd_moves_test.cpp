@@ -307,5 +307,52 @@ TEST(SimdMoves, BfloatsAreThoseOfTheReference) {
   OneCall("aten.to.dtype", {counting({77}, 0.0719f, -2.f), Argument(DType::kBF16)}).expect_equal("to bfloat16");
 }
 
+// Numbers at the borders of the integers, and those that no integer is.
+Tensor numbers_of_all_sizes() {
+  std::vector<float> all{0.f, -0.f, 0.5f, -0.5f, 255.5f, 256.f, -129.f, 0x1p31f, -0x1p31f, 0x1.fffffep30f, 0x1p62f,
+                         0x1p63f, -0x1p63f, 1e30f, std::numeric_limits<float>::infinity(),
+                         std::numeric_limits<float>::quiet_NaN()};
+  for (const float x : std::vector<float>(all)) all.push_back(-x);
+  for (int i = 0; i < 70; ++i) all.push_back(static_cast<float>(i * 97 - 3000) / 3);
+  const Tensor out = Tensor::empty({static_cast<int64_t>(all.size())}, DType::kF32);
+  std::copy(all.begin(), all.end(), out.data<float>());
+  return out;
+}
+
+TEST(SimdMoves, CastsAreThoseOfTheReference) {
+  const Tensor x = numbers_of_all_sizes();
+  for (const DType to : {DType::kS32, DType::kS64, DType::kU8, DType::kS8, DType::kBool}) {
+    OneCall("aten.to.dtype", {x, Argument(to)}).expect_equal(concat("to ", to_string(to)));
+    const Tensor integers = counting({5, 77}, 0.719f, -120.f).to(to);
+    if (to != DType::kS64)
+      OneCall("aten.to.dtype", {integers, Argument(DType::kF32)}).expect_equal(concat("from ", to_string(to)));
+    if (size_of(to) == 1 && to != DType::kBool)
+      OneCall("aten.to.dtype", {integers, Argument(DType::kS32)}).expect_equal(concat("widened ", to_string(to)));
+  }
+  OneCall("aten.to.dtype", {counting({7, 9}, 0.3f, -8.f).transpose(0, 1), Argument(DType::kS32)})
+      .expect_equal("transposed");
+}
+
+TEST(SimdMoves, KindsOfNumbersAreThoseOfTheReference) {
+  for (const char* op : {"isnan", "isinf", "isfinite"})
+    OneCall(concat("aten.", op, ".default"), {numbers_of_all_sizes()}).expect_equal(op);
+}
+
+TEST(SimdMoves, ChannelsAreDequantizedAsInTheReference) {
+  using Given = std::variant<Tensor, Argument>;
+  const Tensor scales = counting({4}, 0.3f, 0.1f), zeros = Tensor::of<int64_t>({4}, {0, 3, -7, 100});
+  for (const DType dtype : {DType::kS8, DType::kU8}) {
+    const Tensor q = counting({4, 3, 4}, 1.f, dtype == DType::kS8 ? -9.f : 100.f).to(dtype);
+    for (const int64_t axis : {0, 2, -1})
+      for (const bool has_zeros : {false, true}) {
+        const Given zero_points = has_zeros ? Given(zeros) : Given(Argument());
+        OneCall("quantized_decomposed.dequantize_per_channel.default",
+                {q, scales, zero_points, Argument(axis), Argument(min_of(dtype)), Argument(max_of(dtype)),
+                 Argument(dtype)})
+            .expect_equal(concat(to_string(dtype), " along ", axis));
+      }
+  }
+}
+
 }  // namespace
 }  // namespace qdq::simd_moves_test
