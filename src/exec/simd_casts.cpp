@@ -12,7 +12,8 @@ namespace {
 // Converts all elements of a dense tensor to another.
 using Cast = void (*)(const Tensor& x, const Tensor& out);
 
-template <class From, class To, void (*convert)(const From*, int64_t, To*)> void cast(const Tensor& x, const Tensor& out) {
+template <class From, class To, void (*convert)(const From*, int64_t, To*)>
+void cast(const Tensor& x, const Tensor& out) {
   const void* from = x.raw();
   void* to = out.raw();
   convert(static_cast<const From*>(from), x.numel(), static_cast<To*>(to));

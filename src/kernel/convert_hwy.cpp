@@ -115,7 +115,8 @@ HWY_EXPORT(widen_int8);
 
 namespace {
 
-template <class In, class Out> void in_parts(void (*convert)(const In*, int64_t, Out*), const In* x, int64_t n, Out* out) {
+template <class In, class Out>
+void in_parts(void (*convert)(const In*, int64_t, Out*), const In* x, int64_t n, Out* out) {
   parallel_for(n, int64_t{1} << 16, [&](int64_t begin, int64_t end) { convert(x + begin, end - begin, out + begin); });
 }
 

@@ -110,7 +110,7 @@ void join_bias(Program& program, Node& add) {
 }
 
 // Operators that choose among integers or say where they lie, so that they may as well do so among dequantized ones.
-constexpr std::string_view kChoosing[] = {op::kMaxPool2d, op::kFlatten,    op::kView,      op::kReshape,
+constexpr std::string_view kChoosing[] = {op::kMaxPool2d,  op::kFlatten,    op::kView,        op::kReshape,
                                           op::kUnsafeView, op::kSqueezeDim, op::kSqueezeDims, op::kUnsqueeze,
                                           op::kPermute,    op::kTranspose};
 
@@ -124,7 +124,8 @@ void dequantize_in_front(Program& program, Node& choosing) {
     return;
   const Node& first = *choosing.users()[0];
   for (const Node* user : choosing.users())
-    if (!dequantizes_tensor(*user) || plan_qparams(*user) != plan_qparams(first) || user->arg(5) != first.arg(5)) return;
+    if (!dequantizes_tensor(*user) || plan_qparams(*user) != plan_qparams(first) || user->arg(5) != first.arg(5))
+      return;
   const auto point = program.graph->insert_before(&choosing);
   std::vector<Argument> args = first.args();
   args[0] = integers;

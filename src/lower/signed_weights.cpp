@@ -93,8 +93,7 @@ Node* taken_as_int8(Program& program, ShiftedWeight& weight) {
   const int64_t low = -128, high = 127;
   std::vector<Argument> args{integers, old.arg(1), int64_t{0}, low, high, DType::kS8};
   if (old.is(op::kDequantizeChannels)) {
-    Node* zeros =
-        add_constant(program, concat("_zeros_", old.name()), Tensor::full({weight.sizes[0]}, DType::kS64, 0));
+    Node* zeros = add_constant(program, concat("_zeros_", old.name()), Tensor::full({weight.sizes[0]}, DType::kS64, 0));
     args = {integers, old.arg(1), zeros, int64_t{0}, low, high, DType::kS8};
   }
   Node* out = program.graph->call(old.target(), std::move(args));

@@ -309,8 +309,21 @@ TEST(SimdMoves, BfloatsAreThoseOfTheReference) {
 
 // Numbers at the borders of the integers, and those that no integer is.
 Tensor numbers_of_all_sizes() {
-  std::vector<float> all{0.f, -0.f, 0.5f, -0.5f, 255.5f, 256.f, -129.f, 0x1p31f, -0x1p31f, 0x1.fffffep30f, 0x1p62f,
-                         0x1p63f, -0x1p63f, 1e30f, std::numeric_limits<float>::infinity(),
+  std::vector<float> all{0.f,
+                         -0.f,
+                         0.5f,
+                         -0.5f,
+                         255.5f,
+                         256.f,
+                         -129.f,
+                         0x1p31f,
+                         -0x1p31f,
+                         0x1.fffffep30f,
+                         0x1p62f,
+                         0x1p63f,
+                         -0x1p63f,
+                         1e30f,
+                         std::numeric_limits<float>::infinity(),
                          std::numeric_limits<float>::quiet_NaN()};
   for (const float x : std::vector<float>(all)) all.push_back(-x);
   for (int i = 0; i < 70; ++i) all.push_back(static_cast<float>(i * 97 - 3000) / 3);
@@ -346,11 +359,41 @@ TEST(SimdMoves, ChannelsAreDequantizedAsInTheReference) {
     for (const int64_t axis : {0, 2, -1})
       for (const bool has_zeros : {false, true}) {
         const Given zero_points = has_zeros ? Given(zeros) : Given(Argument());
-        OneCall("quantized_decomposed.dequantize_per_channel.default",
-                {q, scales, zero_points, Argument(axis), Argument(min_of(dtype)), Argument(max_of(dtype)),
-                 Argument(dtype)})
+        OneCall(
+            "quantized_decomposed.dequantize_per_channel.default",
+            {q, scales, zero_points, Argument(axis), Argument(min_of(dtype)), Argument(max_of(dtype)), Argument(dtype)})
             .expect_equal(concat(to_string(dtype), " along ", axis));
       }
+  }
+}
+
+// Small ones by the kernels of bytes, in parts where float32 does not hold a sum; larger ones by the reference.
+TEST(SimdMoves, ProductsOfIntegersAreThoseOfTheReference) {
+  for (const int64_t depth : {5, 64, 1100}) {
+    const Tensor x = integers({2, 3, depth}, 256, DType::kS32), w = integers({depth, 19}, 128, DType::kS32);
+    OneCall("aten.matmul.default", {x, w}).expect_equal(concat("matmul of ", depth));
+    OneCall("aten.mm.default",
+            {Tensor::full({4, depth}, DType::kS32, -255), Tensor::full({depth, 7}, DType::kS32, -128)})
+        .expect_equal(concat("largest sums of ", depth));
+  }
+  const Argument two = List{2, 1}, one = List{1, 1}, none;
+  for (const auto& [channels, groups] : {std::pair{6, 1}, {6, 3}, {70, 1}}) {
+    const Tensor x = integers({2, channels, 9, 8}, 200, DType::kS32),
+                 w = integers({12, channels / groups, 3, 3}, 128, DType::kS32);
+    OneCall("aten.conv2d.default", {x, w, none, two, one, one, Argument(groups)})
+        .expect_equal(concat("conv2d of ", channels, " channels in ", groups));
+  }
+}
+
+TEST(SimdMoves, IntegersThatBytesDoNotHoldRunInTheReference) {
+  const Tensor wide = Tensor::full({4, 5}, DType::kS32, 300), small = Tensor::full({5, 4}, DType::kS32, 3);
+  for (const auto& [x, w] : {std::pair{wide, small}, {small.transpose(0, 1), wide.transpose(0, 1)}}) {
+    OneCall call("aten.mm.default", {x, w});
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    Interpreter fast(call.program, {simd.get()});
+    const std::vector<Value> found = fast.run_values(OneCall::values_of(call.clones()));
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 1u);
+    EXPECT_TRUE(bitwise_equal(*found[0].get_if<Tensor>(), *call.run_reference()[0].get_if<Tensor>()));
   }
 }
 
