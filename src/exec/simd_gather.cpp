@@ -1,4 +1,6 @@
-// gather and scatter: elements picked or written along one axis by indices as many as they are.
+// gather and scatter: elements picked or written along one axis by indices as many as they are. And elements read
+// backwards.
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -101,12 +103,53 @@ class ScatterOp : public CompiledOp {
   bool in_place_;
 };
 
+// aten.flip: the elements read backwards along some axes.
+class FlipOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    if (x.dim() == 0 || x.dtype() == DType::kString) return run_reference(call, "its input is a number, or of strings");
+    infer_call(call);
+    Shape strides = x.strides();
+    int64_t first = 0;
+    for (const int64_t given : call.integers(1)) {
+      const auto axis = static_cast<size_t>(wrap_axis(given, x.dim()));
+      first += std::max<int64_t>(x.sizes()[axis] - 1, 0) * strides[axis];
+      strides[axis] = -strides[axis];
+    }
+    const Tensor out = uninitialized(x.sizes(), x.dtype());
+    switch (size_of(x.dtype())) {
+      case 1: copy<uint8_t>(x, first, strides, out); break;
+      case 2: copy<uint16_t>(x, first, strides, out); break;
+      case 4: copy<uint32_t>(x, first, strides, out); break;
+      default: copy<uint64_t>(x, first, strides, out); break;
+    }
+    return out;
+  }
+
+ private:
+  template <class Word> static void copy(const Tensor& x, int64_t first, const Shape& strides, const Tensor& out) {
+    const Word* from = reinterpret_cast<const Word*>(x.raw()) + first;
+    Word* to = reinterpret_cast<Word*>(out.raw());
+    const std::array<const int64_t*, 1> all{strides.data()};
+    for (RowWalk row(x.sizes(), all); row.next(); to += row.extent()) {
+      const Word* at = from + row.offset(0);
+      if (row.step(0) == 1) std::copy_n(at, row.extent(), to);
+      else if (row.step(0) == -1) std::reverse_copy(at - row.extent() + 1, at + 1, to);
+      else
+        for (int64_t i = 0; i < row.extent(); ++i) to[i] = at[i * row.step(0)];
+    }
+  }
+};
+
+std::unique_ptr<CompiledOp> make_flip(const Node&, bool) { return std::make_unique<FlipOp>(); }
 std::unique_ptr<CompiledOp> make_gather(const Node&, bool) { return std::make_unique<GatherOp>(); }
 std::unique_ptr<CompiledOp> make_scatter(const Node& node, bool) {
   return std::make_unique<ScatterOp>(op_of(node)->is_in_place());
 }
 
 constexpr SimdOp kPicking[] = {
+    {"aten.flip.default", make_flip, nullptr},
     {"aten.gather.default", make_gather, nullptr},
     {"aten.scatter.src", make_scatter, nullptr},
     {"aten.scatter.value", make_scatter, nullptr},

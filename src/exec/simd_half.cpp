@@ -1,6 +1,8 @@
-// Operators on halves: in floats, with one rounding at the end, as the reference computes them.
+// Operators on halves: in floats, with one rounding at the end, as the reference computes them. And operators that
+// choose among bytes, which floats hold.
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
+#include "kernel/convert.h"
 #include "kernel/half.h"
 #include "op/elements.h"
 #include "op/facts.h"
@@ -9,14 +11,18 @@ namespace qdq {
 
 Tensor widened_halves(const Tensor& halves) {
   const Tensor x = halves.contiguous(), out = uninitialized(x.sizes(), DType::kF32);
-  if (x.dtype() == DType::kF16) kernel::floats_of_halves(x.data<F16>(), x.numel(), out.data<float>());
+  if (x.dtype() == DType::kU8) kernel::floats_of_integers(x.data<uint8_t>(), x.numel(), out.data<float>());
+  else if (x.dtype() == DType::kS8) kernel::floats_of_integers(x.data<int8_t>(), x.numel(), out.data<float>());
+  else if (x.dtype() == DType::kF16) kernel::floats_of_halves(x.data<F16>(), x.numel(), out.data<float>());
   else kernel::floats_of_halves(x.data<BF16>(), x.numel(), out.data<float>());
   return out;
 }
 
 Tensor narrowed_to_halves(const Tensor& floats, DType half) {
   const Tensor x = floats.contiguous(), out = uninitialized(x.sizes(), half);
-  if (half == DType::kF16) kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<F16>());
+  void* bytes = out.raw();
+  if (size_of(half) == 1) kernel::bytes_of_floats(x.data<float>(), x.numel(), static_cast<uint8_t*>(bytes));
+  else if (half == DType::kF16) kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<F16>());
   else kernel::halves_of_floats(x.data<float>(), x.numel(), out.data<BF16>());
   return out;
 }

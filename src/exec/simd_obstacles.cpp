@@ -1,6 +1,8 @@
 #include "exec/simd_obstacles.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 
 #include "op/facts.h"
 #include "op/targets.h"
@@ -33,6 +35,17 @@ DType result_dtype_of(const Node& node) {
     value = &several->front();
   const TensorMeta* meta = value->tensor();
   return meta == nullptr ? DType::kF32 : meta->dtype;
+}
+
+bool chooses_among_bytes(const Node& node, std::string_view name) {
+  const TensorMeta* x = meta_of(node, 0);
+  const DType result = result_dtype_of(node);
+  if ((result != DType::kU8 && result != DType::kS8) || x == nullptr || x->dtype != result) return false;
+  const auto is_integer = [&](size_t i) { return node.arg(i).is_none() || node.arg(i).integer(); };
+  if (name == "aten.clamp.default") return is_integer(1) && is_integer(2);
+  constexpr std::string_view kChoosing[] = {"aten.relu.default", "aten.max_pool1d.default", "aten.max_pool2d.default",
+                                            "aten.max_pool3d.default"};
+  return std::find(std::begin(kChoosing), std::end(kChoosing), name) != std::end(kChoosing);
 }
 
 std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node, {0}); }

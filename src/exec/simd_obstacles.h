@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "graph/graph.h"
 
@@ -9,6 +10,8 @@ namespace qdq {
 
 // float16 and bfloat16, which are computed in float32 and rounded once.
 inline bool is_half_dtype(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+// Whether a node chooses among uint8 or int8 numbers, so that it may as well do so among floats.
+bool chooses_among_bytes(const Node& node, std::string_view name);
 // Of the node's result, or of the first of several; float32 if the graph does not tell.
 DType result_dtype_of(const Node& node);
 

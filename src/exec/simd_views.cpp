@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "exec/simd.h"
+#include "kernel/pointwise.h"
 #include "op/index.h"
 #include "op/facts.h"
 
@@ -114,8 +115,9 @@ class IndexOp : public CompiledOp {
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
     const bool writes = move_ == Move::kScatter;
-    if (writes && (call.boolean(3) || call.tensor(2).dtype() != x.dtype()))
-      return run_reference(call, "it accumulates, or its values are of another dtype");
+    const bool adds = writes && call.boolean(3);
+    if (writes && ((adds && !is_f32(x)) || call.tensor(2).dtype() != x.dtype()))
+      return run_reference(call, "it adds other numbers than float32, or its values are of another dtype");
     if (writes && !in_place_ && !x.is_contiguous()) return run_reference(call, "its input is not contiguous");
     find(call, x);
     const size_t bytes = size_of(x.dtype());
@@ -127,11 +129,20 @@ class IndexOp : public CompiledOp {
     const Tensor values = call.tensor(2).expand(sizes_).contiguous();
     const bool overlaps = in_place_ && values.storage() == x.storage();
     const Tensor from = overlaps ? values.clone() : values, out = in_place_ || may_overwrite(x) ? x : x.clone();
-    copy<Move::kScatter>(stretches_, bytes, out.raw(), from.raw());
+    if (adds) add(from.data<float>(), out.data<float>());
+    else copy<Move::kScatter>(stretches_, bytes, out.raw(), from.raw());
     return out;
   }
 
  private:
+  // One stretch after the other, so that numbers for one place are added in their order.
+  void add(const float* row, float* out) const {
+    for (const Stretch& one : stretches_) {
+      if (one.count == 1) out[one.offset] += *row;
+      else kernel::add_f32(out + one.offset, row, one.count, out + one.offset);
+      row += one.count;
+    }
+  }
   // The stretches of a call, known if sizes, strides and the numbers of all indices are those of the last one.
   void find(const Call<Tensor>& call, const Tensor& x) {
     const Value::List& list = *call[1].get_if<Value::List>();

@@ -15,8 +15,9 @@ TEST(Interpreter, TellsWhoRunsANodeAndWhyOthersRefused) {
   Program program;
   Node* x = placeholder(program, "x", {2, 3});
   Node* relu = program.graph->call("torch.ops.aten.relu.default", {x});
-  Node* flipped = program.graph->call("torch.ops.aten.flip.default", {relu, Argument::List{0}});
-  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{flipped})});
+  Node* rolled = program.graph->call("torch.ops.aten.roll.default",
+                                     {relu, Argument(Argument::List{1}), Argument(Argument::List{0})});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{rolled})});
   infer_shapes(program);
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   const Interpreter interpreter(program, {simd.get()});

@@ -362,7 +362,9 @@ TEST(SimdBackend, ViewsAndIndicesFollowTheirInputs) {
   Node* picked = call("index.Tensor", {x, List{places}});
   Node* columns = call("index.Tensor", {x, List{Argument(), places}});
   Node* put = call("index_put.default", {x, List{places}, values});
-  program.graph->create(Node::Op::kOutput, "output", {Argument(List{part, second, flat, picked, columns, put})});
+  Node* twice = attribute(program, "twice", Tensor::of<int64_t>({2}, {2, 2}));
+  Node* added = call("index_put.default", {x, List{twice}, values, true});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(List{part, second, flat, picked, columns, put, added})});
   infer_shapes(program);
   Interpreter fast(program, {simd.get()}), plain(program, {});
   for (const Interpreter::OpPlacement& one : fast.placements())

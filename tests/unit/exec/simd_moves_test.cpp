@@ -397,5 +397,27 @@ TEST(SimdMoves, IntegersThatBytesDoNotHoldRunInTheReference) {
   }
 }
 
+TEST(SimdMoves, FlipsAreThoseOfTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
+    const Tensor x = integers({3, 4, 5}, 100, dtype);
+    for (const List& axes : {List{0}, List{2}, List{-1, 1}, List{0, 1, 2}, List{}})
+      OneCall("aten.flip.default", {x, Argument(axes)}).expect_equal(std::string(to_string(dtype)));
+    OneCall("aten.flip.default", {x.transpose(0, 2), Argument(List{0})}).expect_equal("transposed");
+    OneCall("aten.flip.default", {Tensor::empty({0, 3}, dtype), Argument(List{0})}).expect_equal("nothing");
+  }
+}
+
+TEST(SimdMoves, BytesAreChosenAsInTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) {
+    const Tensor x = integers({2, 3, 9, 7}, 256, dtype);
+    OneCall("aten.relu.default", {x}).expect_equal("relu");
+    OneCall("aten.clamp.default", {x, Argument(10), Argument(99)}).expect_equal("clamp");
+    OneCall("aten.clamp.default", {x, Argument(), Argument(400)}).expect_equal("clamp beyond");
+    OneCall("aten.max_pool2d.default", {x, Argument(List{3, 3}), Argument(List{2, 2}), Argument(List{1, 1})})
+        .expect_equal("max_pool2d");
+    OneCall("aten.max_pool1d.default", {x.select(0, 0), Argument(List{2})}).expect_equal("max_pool1d");
+  }
+}
+
 }  // namespace
 }  // namespace qdq::simd_moves_test
