@@ -76,8 +76,8 @@ std::span<const SimdOp> index_simd_ops();
 std::span<const SimdOp> picking_simd_ops();
 std::span<const SimdOp> joining_simd_ops();
 std::span<const SimdOp> padding_simd_ops();
-// The operator of a float16 or bfloat16 node, or one of bytes, of one that computes the same in float32. `weight` is the argument that
-// is packed, or -1.
+// The operator of a float16 or bfloat16 node, or of one that chooses among bytes, of one that computes the same in
+// float32. `weight` is the argument that is packed, or -1.
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight);
 // The floats of float16, bfloat16 or bytes, and back.
