@@ -80,8 +80,14 @@ class ProgramReader {
     ranges->for_each_member([&](const std::string& symbol, const Place& range) {
       ValueRange& out = program_.symbol_ranges[symbol];
       if (const auto min = range.find("min_val")) out.min = min->integer();
-      if (const auto max = range.find("max_val")) out.max = max->integer();
+      if (const auto max = range.find("max_val")) out.max = bound(*max);
     });
+  }
+  // PyTorch's integers have no end: where it computes with its largest size, it writes bounds such as 2^66.
+  static std::optional<int64_t> bound(const Place& place) {
+    const Json& json = place.json();
+    const bool is_huge = json.is_number_float() && json.get<double>() >= 0x1p63;
+    return is_huge ? std::nullopt : std::optional(place.integer());
   }
 
   // {"as_int": 3} or {"as_expr": {"expr_str": "Symbol('s0', ...)", "hint": {"as_int": 2}}}

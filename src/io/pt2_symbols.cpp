@@ -34,26 +34,39 @@ void choose_hints_of_values(const Program& program, std::map<std::string, int64_
   }
 }
 
-// Whether the hints make a size of a value less than none.
-bool has_size_below_zero(const Program& program, const std::map<std::string, int64_t>& hints) {
+// How many sizes of values the hints make less than none.
+int64_t sizes_below_zero(const Program& program, const std::map<std::string, int64_t>& hints) {
+  int64_t count = 0;
   for (const Node* node : program.graph->nodes()) {
     const TensorMeta* meta = node->meta.val.tensor();
-    for (const SymInt& size : meta ? meta->sizes : SymShape())
-      if (pt2_hint_of(size, hints).value_or(0) < 0) return true;
+    for (const SymInt& size : meta ? meta->sizes : SymShape()) count += pt2_hint_of(size, hints).value_or(0) < 0;
     for (const Argument& argument : node->args())
-      if (argument.is<Subprogram>() && has_size_below_zero(*argument.as<Subprogram>(), hints)) return true;
+      if (argument.is<Subprogram>()) count += sizes_below_zero(*argument.as<Subprogram>(), hints);
   }
-  return false;
+  return count;
 }
 
 // Doubles the hints of open lengths until no size behind is below zero, as that of a convolution whose window is longer
-// than the hint, which PyTorch does not load.
+// than the hint, which PyTorch does not load. The hint of one length alone where that helps: a decoder's whole length
+// less its past is below zero however long both are.
 void lengthen_hints(const Program& program, const std::vector<std::string>& lengths,
                     std::map<std::string, int64_t>& hints) {
   std::map<std::string, int64_t> longer = hints;
-  for (int doublings = 0; doublings < 16 && has_size_below_zero(program, longer); ++doublings)
+  int64_t below = sizes_below_zero(program, longer);
+  for (int doublings = 0; doublings < 16 && below > 0; ++doublings) {
+    bool helped = false;
+    for (size_t i = 0; i < lengths.size() && !helped; ++i) {
+      std::map<std::string, int64_t> one = longer;
+      one[lengths[i]] *= 2;
+      const int64_t left = sizes_below_zero(program, one);
+      helped = left < below;
+      if (helped) longer = std::move(one), below = left;
+    }
+    if (helped) continue;
     for (const std::string& symbol : lengths) longer[symbol] *= 2;
-  if (!has_size_below_zero(program, longer)) hints = std::move(longer);
+    below = sizes_below_zero(program, longer);
+  }
+  if (below == 0) hints = std::move(longer);
 }
 
 // PyTorch wants a range for every symbol, of sizes that only values tell too.

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <set>
 
 #include "format/bytes.h"
@@ -238,6 +239,36 @@ TEST(SavePt2, GivesOpenLengthsAValueThatWindowsFitInto) {
                                     {x, weight, Argument(), Argument(Argument::List{Argument(int64_t{10})})});
   program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{first})}, {}, "output");
   EXPECT_EQ(load_pt2(save_pt2(program)).symbol_hints, (std::map<std::string, int64_t>{{"s0", 2}, {"s1", 128}}));
+}
+
+// As a decoder's past is less than the length of its mask: both are doubled in vain, the whole length alone is not.
+TEST(SavePt2, GivesOpenLengthsValuesWhoseDifferenceIsNotBelowZero) {
+  Program program;
+  const auto input = [&](const std::string& name, const std::string& symbol) {
+    Node* node = program.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
+    node->meta.val.value = TensorMeta{DType::kF32, {1, SymInt::symbol(symbol)}, {}, false};
+    return node;
+  };
+  Node* whole = input("mask", "s0");
+  Node* past = input("past", "s1");
+  Node* length = program.graph->call("torch.ops.aten.sym_size.int", {past, int64_t{1}});
+  Node* rest = program.graph->call("torch.ops.aten.slice.Tensor",
+                                   {whole, int64_t{1}, length, std::numeric_limits<int64_t>::max()});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{rest})}, {}, "output");
+  const Program again = load_pt2(save_pt2(program));
+  EXPECT_EQ(again.graph->find("slice_tensor")->meta.val.tensor()->sizes[1],
+            SymInt::symbol("s0") - SymInt::symbol("s1"));
+  EXPECT_EQ(again.symbol_hints, (std::map<std::string, int64_t>{{"s0", 128}, {"s1", 128}}));
+}
+
+TEST(LoadPt2, SizesMayHaveBoundsBeyond64Bits) {
+  const auto read = [](double most) {
+    const format::Bytes bytes = with_json("dynamic_batch", "serialized_exported_program.json",
+                                          [&](Json& json) { json["range_constraints"]["s0"]["max_val"] = most; });
+    return load_pt2(bytes).symbol_ranges.at("s0").max;
+  };
+  EXPECT_EQ(read(0x1p66), std::nullopt);
+  EXPECT_THROW(read(2.5), Error);
 }
 
 TEST(LoadPt2, ReadsWhereNodesComeFrom) {
