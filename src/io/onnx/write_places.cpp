@@ -1,5 +1,6 @@
 // ATen operators that choose, place and sort elements, and that sample images, as ONNX ones.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "io/onnx/export.h"
@@ -145,38 +146,63 @@ void index_put(AtenCall& call) {
   call.finish("Transpose", {written}, {"perm", moved_axes(rank, 0, places.axes, places.first)});
 }
 
-// scatter: (self, dim, index, src or value); scatter_add; scatter_reduce: (self, dim, index, src, reduce,
-// include_self)
-void scatter(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kReductions[] = {
-      {"sum", "add"}, {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}};
-  const std::string name = call.name();
+// The values that a scatter writes, as many as there are places.
+std::string scattered_values(AtenCall& call) {
   const DType dtype = call.result().dtype;
+  if (call.begins("scatter.value"))
+    return call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
+  const std::string values = call.operand(3, dtype);
+  // PyTorch takes as many values of each axis as there are places; ONNX wants no more.
+  if (call.meta(3).sizes == call.meta(2).sizes) return values;
+  const std::vector<int64_t> front(call.rank(2), 0);
+  return call.emit("Slice", {values, call.integers_as_tensor(front), call.emit("Shape", {call.tensor(2)})});
+}
+
+// A number that changes no result of a reduction: 0, 1, the smallest or the largest there is.
+std::string neutral(AtenCall& call, const std::string& reduction, DType dtype) {
+  if (reduction == "sum" || reduction == "mean") return call.scalar(0, dtype);
+  if (reduction == "prod") return call.scalar(1, dtype);
+  const bool is_largest = reduction == "amin";
+  if (is_integral(dtype)) return call.file().scalar(Argument(is_largest ? max_of(dtype) : min_of(dtype)), dtype);
+  return call.scalar(std::numeric_limits<double>::infinity() * (is_largest ? 1 : -1), dtype);
+}
+
+// scatter_reduce: (self, dim, index, src, reduce, include_self). What stands at a place that is written does not count
+// without include_self: a neutral number takes its place first.
+void scatter_reduce(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kReductions[] = {
+      {"sum", "add"}, {"prod", "mul"}, {"amax", "max"}, {"amin", "min"}, {"mean", "add"}};
+  const auto& wanted = call.arg(4).as<std::string>();
+  const DType dtype = call.result().dtype;
+  const bool is_mean = wanted == "mean", joins_by_order = wanted == "amax" || wanted == "amin";
+  if (joins_by_order && !call.file().reaches(18))
+    call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
+  if (is_mean && !is_floating(dtype)) call.refuse("joins integers by mean, which ONNX cannot");
+  const std::string places = call.operand(2, DType::kS64), shape = call.emit("Shape", {places});
+  const int64_t axis = call.axis(1, call.rank(0));
+  const auto spread = [&](const std::string& number) { return call.emit("Expand", {number, shape}); };
+  std::string self = call.tensor(0);
+  if (!call.flag(5))
+    self = call.emit("ScatterElements", {self, places, spread(neutral(call, wanted, dtype))}, {"axis", axis});
+  const OnnxNames inputs = {self, places, scattered_values(call)};
+  const OnnxAttributes attributes = {"axis", axis, "reduction", onnx_name(kReductions, wanted)};
+  if (!is_mean) return call.finish("ScatterElements", inputs, attributes);
+  // The sums, divided by how many numbers each has; those that nothing is written to have one.
+  const std::string ones = call.emit("Expand", {call.scalar(1, dtype), call.emit("Shape", {call.tensor(0)})});
+  std::string counts = ones;
+  if (!call.flag(5))
+    counts = call.emit("ScatterElements", {ones, places, spread(call.scalar(0, dtype))}, {"axis", axis});
+  counts = call.emit("ScatterElements", {counts, places, spread(call.scalar(1, dtype))}, attributes);
+  call.finish("Div", {call.emit("ScatterElements", inputs, attributes), counts});
+}
+
+// scatter: (self, dim, index, src or value); scatter_add
+void scatter(AtenCall& call) {
+  const std::string name = call.name();
+  if (name.starts_with("scatter_reduce")) return scatter_reduce(call);
   const char* reduction = name.starts_with("scatter_add") ? "add" : "none";
   if (name.ends_with("reduce")) reduction = call.arg(4) == Argument("add") ? "add" : "mul";
-  if (name.starts_with("scatter_reduce")) {
-    const auto& wanted = call.arg(4).as<std::string>();
-    const auto* known = std::find_if(std::begin(kReductions), std::end(kReductions),
-                                     [&](const auto& each) { return each.first == wanted; });
-    if (known == std::end(kReductions) || !call.flag(5))
-      call.refuse("joins values by ", wanted, call.flag(5) ? "" : " without those that were there",
-                  ", which ONNX cannot");
-    reduction = known->second;
-    if ((wanted == "amax" || wanted == "amin") && !call.file().reaches(18))
-      call.refuse("joins values by ", wanted, ", which ONNX can from opset 18 on");
-  }
-  std::string values;
-  if (name.starts_with("scatter.value")) {
-    values = call.emit("Expand", {call.operand(3, dtype), call.emit("Shape", {call.tensor(2)})});
-  } else {
-    values = call.operand(3, dtype);
-    // PyTorch takes as many values of each axis as there are places; ONNX wants no more.
-    if (call.meta(3).sizes != call.meta(2).sizes) {
-      const std::vector<int64_t> front(call.rank(2), 0);
-      values = call.emit("Slice", {values, call.integers_as_tensor(front), call.emit("Shape", {call.tensor(2)})});
-    }
-  }
-  call.finish("ScatterElements", {call.tensor(0), call.operand(2, DType::kS64), values},
+  call.finish("ScatterElements", {call.tensor(0), call.operand(2, DType::kS64), scattered_values(call)},
               {"axis", call.axis(1, call.rank(0)), "reduction", reduction});
 }
 
