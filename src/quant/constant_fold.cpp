@@ -101,11 +101,50 @@ std::string frozen_name(const Program& program, int64_t& count) {
   }
 }
 
+// Puts a constant in the place of the node that computes it.
+void freeze(Program& program, Node* node, const Tensor& value, int64_t& count) {
+  const std::string name = frozen_name(program, count);
+  program.add_attribute({name, value.contiguous(), Attribute::Kind::kBuffer, true, false});
+  const auto point = program.graph->insert_before(node);
+  Node* constant = program.graph->get_attr(name);
+  constant->meta = node->meta;
+  node->replace_all_uses_with(constant);
+  program.graph->erase(node);
+}
+
 bool rounds_to_bf16(const Node& node) {
   return node.is(op::kConvertElementType) && node.arg(1) == Argument(DType::kBF16);
 }
 
+// Integers that an operator finds the range of: its reader would be left with that range alone.
+bool quantizes_dynamically(const Node& node) {
+  const Node* scale = node.is(op::kQuantizeByTensors) ? node.arg(1).node() : nullptr;
+  return scale != nullptr && scale->op() != Node::Op::kGetAttr;
+}
+
 }  // namespace
+
+void fold_computed_weights(Program& program) {
+  std::unordered_map<Node*, Tensor> computed;
+  {
+    Constants constants(program);
+    for (Node* node : program.graph->nodes()) {
+      if (!is_a(*node, Family::kConvolution) && !is_a(*node, Family::kTransposedConvolution) &&
+          !is_a(*node, Family::kLinear))
+        continue;
+      for (Node* weight : {weight_of(*node), bias_of(*node)}) {
+        if (weight == nullptr || weight->op() == Node::Op::kGetAttr || computed.count(weight) != 0) continue;
+        if (std::optional<Tensor> value = constants.tensor(*weight)) computed.emplace(weight, *value);
+      }
+    }
+  }
+  if (computed.empty()) return;
+  int64_t count = 0;
+  for (Node* node : program.graph->nodes())
+    if (const auto found = computed.find(node); found != computed.end()) freeze(program, node, found->second, count);
+  eliminate_dead_code(program);
+  program.erase_unused_attributes();
+}
 
 bool is_quantize(const Node& node) { return is_a(node, Family::kQuantize); }
 bool is_dequantize(const Node& node) { return is_a(node, Family::kDequantize); }
@@ -117,20 +156,12 @@ void fold_quantized_constants(Program& program) {
   {
     Constants constants(program);
     for (Node* node : graph.nodes()) {
-      if (!is_quantize(*node) && !rounds_to_bf16(*node)) continue;
+      if ((!is_quantize(*node) && !rounds_to_bf16(*node)) || quantizes_dynamically(*node)) continue;
       if (std::optional<Tensor> value = constants.tensor(*node)) frozen.emplace_back(node, *value);
     }
   }
   int64_t count = 0;
-  for (auto& [node, value] : frozen) {
-    const std::string name = frozen_name(program, count);
-    program.add_attribute({name, value.contiguous(), Attribute::Kind::kBuffer, true, false});
-    const auto point = graph.insert_before(node);
-    Node* constant = graph.get_attr(name);
-    constant->meta = node->meta;
-    node->replace_all_uses_with(constant);
-    graph.erase(node);
-  }
+  for (auto& [node, value] : frozen) freeze(program, node, value, count);
   eliminate_dead_code(program);
   program.erase_unused_attributes();
 }

@@ -140,6 +140,31 @@ TEST(Convert, WeightsAreSeenWithoutData) {
   EXPECT_EQ(weights, 2);
 }
 
+// As weight norm and .to(dtype) leave them. Who follows PyTorch keeps the operators until convert_pt2e.
+TEST(Convert, WeightsThatOperatorsMakeOfConstantsAreSeenWithoutDataToo) {
+  ProgramBuilder b;
+  Node* v = b.weight("a.v", {4, 3, 3, 3});
+  Node* g = b.weight("a.g", {4, 1, 1, 1});
+  Node* bias = b.weight("a.bias", {4});
+  Node* x = b.input("x", {1, 3, 6, 6});
+  Node* weight = b.call("_weight_norm.default", {v, g});
+  Node* conv = b.call("conv2d.default", {x, weight, b.call("to.dtype", {bias, DType::kF32})});
+  const Program program = b.finish({conv});
+  for (const Compat compat : {Compat::kNone, Compat::kTorch26}) {
+    XNNPACKQuantizer quantizer(compat);
+    quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+    const Prepared prepared = prepare_pt2e(program.clone(), quantizer);
+    const bool is_folded = compat == Compat::kNone;
+    EXPECT_EQ(prepared.program().graph->find("_weight_norm") == nullptr, is_folded);
+    EXPECT_EQ(prepared.program().graph->find("to") == nullptr, is_folded);
+    for (const ObserverGroup& group : prepared.observers())
+      EXPECT_EQ(group.observer->calibrated(), is_folded && group.observer->class_name() == "PerChannelMinMaxObserver");
+    if (!is_folded) continue;
+    ASSERT_NE(prepared.program().find_attribute("_frozen_param0"), nullptr);
+    EXPECT_EQ(prepared.program().find_attribute("_frozen_param0")->tensor.sizes(), (Shape{4, 3, 3, 3}));
+  }
+}
+
 TEST(Convert, RefusesWithoutCalibrationNamingTheTensors) {
   XNNPACKQuantizer quantizer = per_channel();
   const Prepared prepared = prepare_pt2e(two_convs(), quantizer);
@@ -176,6 +201,21 @@ TEST(Convert, DynamicQuantizationNeedsNoCalibration) {
                                              "linear.default",
                                              "output"};
   EXPECT_EQ(targets(*converted.graph), expected);
+}
+
+// As the queries of a DETR: integers without the operator that finds their range would have no form in ONNX.
+TEST(Convert, ConstantsThatAreQuantizedDynamicallyKeepTheirRange) {
+  ProgramBuilder b;
+  Node* weight = b.weight("fc.weight", {5, 8});
+  Node* queries = b.weight("queries", {2, 8});
+  Node* x = b.input("x", {2, 5});
+  Node* linear = b.call("linear.default", {queries, weight}, "fc");
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({.is_dynamic = true}));
+  const Program converted = convert_pt2e(prepare_pt2e(b.finish({b.call("add.Tensor", {x, linear})}), quantizer));
+  const Node* integers = converted.graph->find("quantize_per_tensor_tensor");
+  ASSERT_NE(integers, nullptr);
+  EXPECT_EQ(integers->arg(0).node()->target(), "queries");
 }
 
 TEST(Convert, EveryAnnotatedUserGetsADequantizeOfItsOwn) {
