@@ -185,6 +185,7 @@ void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const
 
 int64_t correct_biases(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  Rehearsal rehearsal(recovery, correct_biases, Rehearsal::When::kFewSamples);
   const double before = recovery.decibels();
   recovery.floats();
   std::vector<Correction> corrections;
@@ -206,7 +207,7 @@ int64_t correct_biases(Recovery& recovery) {
   correct(recovery, some, corrections);
   impl.interpreter.reset();
   recovery.forget_simulation();
-  if (!(recovery.decibels() > before)) return 0;
+  if (!(recovery.decibels() > before) || !rehearsal.succeeds()) return 0;
   undo_all.keep();
   for (const Correction& correction : corrections) keep(impl, correction.bias);
   return static_cast<int64_t>(corrections.size());

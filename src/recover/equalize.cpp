@@ -162,7 +162,7 @@ int64_t equalize(Recovery& recovery) {
   observe_channels(recovery, seams);
   measure_seams(recovery, seams);
 
-  const Prepared as_it_was = Prepared::Impl::copy_to_try(recovery.prepared());
+  Rehearsal rehearsal(recovery, equalize, Rehearsal::When::kAlways);
   BeforeChannels before = before_channels(impl);
   Undo undo_all([&] { undo(impl, before); });
   const int64_t changed = change_channels(recovery, [&](std::vector<size_t>& touched) {
@@ -177,7 +177,7 @@ int64_t equalize(Recovery& recovery) {
     }
     return places;
   });
-  if (changed == 0 || !recovery.serves_samples_kept_back(as_it_was, equalize)) return 0;
+  if (changed == 0 || !rehearsal.succeeds()) return 0;
   undo_all.keep();
   return changed;
 }

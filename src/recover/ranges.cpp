@@ -303,6 +303,7 @@ int64_t choose_ranges(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   std::vector<RangeChoice> choices = observed_choices(recovery);
   if (choices.empty()) return 0;
+  Rehearsal rehearsal(recovery, choose_ranges, Rehearsal::When::kFewSamples);
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
   measure_locally(recovery, choices);
@@ -314,7 +315,7 @@ int64_t choose_ranges(Recovery& recovery) {
   });
   const double before = recovery.decibels();
   apply_choice(prepared, choices, best_choice(recovery, choices));
-  if (!(recovery.decibels() > before)) return 0;
+  if (!(recovery.decibels() > before) || !rehearsal.succeeds()) return 0;
   undo.keep();
   return static_cast<int64_t>(choices.size());
 }

@@ -104,34 +104,40 @@ void Recovery::set_errors(Errors errors) {
   errors_ = std::move(errors);
 }
 
-bool Recovery::rehearses_all() const {
+namespace {
+
+bool has_few_samples(Recovery& recovery) {
   constexpr int64_t kFewSamples = 64;
-  return num_samples() < kFewSamples && !answers_at_places(prepared_.program());
+  return recovery.num_samples() < kFewSamples && !answers_at_places(recovery.prepared().program());
 }
 
-bool Recovery::serves_others(int64_t (*remedy)(Recovery&)) {
-  return !rehearses_all() || serves_parts_kept_back(prepared_, remedy, kParts);
+}  // namespace
+
+Rehearsal::Rehearsal(Recovery& recovery, int64_t (*remedy)(Recovery&), When when)
+    : recovery_(recovery), remedy_(remedy) {
+  if (recovery.is_rehearsal_) return;
+  if (has_few_samples(recovery)) parts_ = kParts;
+  else if (when == When::kAlways) parts_ = 1;
+  if (parts_ > 0) before_ = Prepared::Impl::copy_to_try(recovery.prepared());
 }
 
-bool Recovery::serves_samples_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&)) {
-  return is_rehearsal_ || rehearses_all() || serves_parts_kept_back(before, remedy, 1);
-}
-
-bool Recovery::serves_parts_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&), size_t parts) {
+bool Rehearsal::succeeds() {
+  if (parts_ == 0) return true;
+  const std::vector<Batch>& all = recovery_.batches();
   const std::vector<Batch> batches =
-      batches_.size() >= kParts ? batches_ : in_smaller_batches(prepared_.program(), batches_, 2 * kParts);
+      all.size() >= kParts ? all : in_smaller_batches(before_->program(), all, 2 * kParts);
   if (batches.size() < 2) return true;
-  const OnRecovering tell_same = [this](const std::string&, double) { tell_again(); };
+  const OnRecovering tell_same = [this](const std::string&, double) { recovery_.tell_again(); };
   OutputError without, with;
-  for (size_t part = 0; part < std::min(parts, batches.size()); ++part) {
+  for (size_t part = 0; part < std::min(parts_, batches.size()); ++part) {
     std::vector<Batch> kept_back, others;
     for (size_t i = 0; i < batches.size(); ++i) (i % kParts == part ? kept_back : others).push_back(batches[i]);
-    Prepared copy = Prepared::Impl::copy_to_try(before);
+    Prepared copy = Prepared::Impl::copy_to_try(*before_);
     Recovery judge(copy, std::move(kept_back), tell_same), pupil(copy, std::move(others), tell_same);
     pupil.is_rehearsal_ = true;
     judge.decibels();
     for (const auto& [batch, error] : judge.errors()) without.add(error);
-    remedy(pupil);
+    remedy_(pupil);
     judge.forget_simulation();
     judge.decibels();
     for (const auto& [batch, error] : judge.errors()) with.add(error);
@@ -213,16 +219,15 @@ std::optional<RemedyResult> Recovery::next() {
   struct Remedy {
     const char* name;
     int64_t (*apply)(Recovery&);
-    bool learns;  // from the samples, more than whether it helps
   };
-  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales, false},
-                                  {"equalization", equalize, true},
-                                  {"shifts", shift_channels, true},
-                                  {"ranges", choose_ranges, true},
-                                  {"sums", release_sums, false},
-                                  {"outputs", release_outputs, false},
-                                  {"rounding", round_weights, true},
-                                  {"bias correction", correct_biases, true}};
+  constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
+                                  {"equalization", equalize},
+                                  {"shifts", shift_channels},
+                                  {"ranges", choose_ranges},
+                                  {"sums", release_sums},
+                                  {"outputs", release_outputs},
+                                  {"rounding", round_weights},
+                                  {"bias correction", correct_biases}};
   if (next_remedy_ == std::size(kRemedies)) return std::nullopt;
   if (!decibels_) {
     decibels_ = decibels();
@@ -230,8 +235,7 @@ std::optional<RemedyResult> Recovery::next() {
   }
   const Remedy& remedy = kRemedies[next_remedy_];
   tell(remedy.name, 0);
-  const bool may_help = !remedy.learns || serves_others(remedy.apply);
-  RemedyResult result{remedy.name, may_help ? remedy.apply(*this) : 0, *decibels_, *decibels_};
+  RemedyResult result{remedy.name, remedy.apply(*this), *decibels_, *decibels_};
   if (result.changes > 0) {
     decibels_ = result.after = decibels();
     errors_before_ = errors_;

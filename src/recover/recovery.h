@@ -36,11 +36,9 @@ class Recovery {
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
-  // correction. Each is kept if it helps. Of fewer than 64 samples of a classifier, those that learn from samples
-  // (equalization, ranges, rounding, bias correction) are rehearsed: what they learn of two thirds of the samples must
-  // not take the outputs for the last third further away, each third in turn. Equalization and shifts that gain on
-  // other samples are rehearsed with one third. Nothing if all remedies were tried. If `on_recovering` throws, the
-  // prepared program is as it was before this call.
+  // correction. Each is kept if it helps. Those that learn from samples are rehearsed (class Rehearsal) before they are
+  // kept. Nothing if all remedies were tried. If `on_recovering` throws, the prepared program is as it was before this
+  // call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -69,10 +67,6 @@ class Recovery {
   using Errors = std::map<const Batch*, OutputError>;
   const Errors& errors() const { return errors_; }
   void set_errors(Errors errors);
-  // Whether what a remedy learns from two thirds of the samples takes the outputs for the last third nearer, of a
-  // program as `before` has it. True for a recovery that is such a rehearsal itself, or whose remedies have been
-  // rehearsed before.
-  bool serves_samples_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&));
   // Whether decibels() and simulation() round weights of few integers, as they do at first: what activations need shows
   // best beside float weights, which the remedy "rounding" comes near to.
   void set_rounding_to_few(bool rounds);
@@ -80,11 +74,7 @@ class Recovery {
   void tell_again();  // what was told last, between pieces of the same work
 
  private:
-  // Whether what a remedy learns from a part of few samples serves the others, too.
-  bool serves_others(int64_t (*remedy)(Recovery&));
-  bool rehearses_all() const;
-  // The same for the first `parts` of three parts of the batches, each kept back once.
-  bool serves_parts_kept_back(const Prepared& before, int64_t (*remedy)(Recovery&), size_t parts);
+  friend class Rehearsal;
 
   Prepared& prepared_;
   std::vector<Batch> batches_;
@@ -100,6 +90,25 @@ class Recovery {
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
+};
+
+// Whether what a remedy learns from two thirds of the samples takes the outputs for the last third nearer. Made before
+// the remedy changes the program, and asked once its outputs have gained, since a rehearsal takes longer than a remedy.
+class Rehearsal {
+ public:
+  // Of fewer than 64 samples of a classifier each third is kept back once, whatever the remedy. Of more samples, or of
+  // outputs at many places, one third is, and only for remedies that are rehearsed always.
+  enum class When { kFewSamples, kAlways };
+  Rehearsal(Recovery& recovery, int64_t (*remedy)(Recovery&), When when);
+
+  // True for a recovery that is part of a rehearsal itself, and for samples that cannot be divided.
+  bool succeeds();
+
+ private:
+  Recovery& recovery_;
+  int64_t (*remedy_)(Recovery&);
+  size_t parts_ = 0;  // that are kept back
+  std::optional<Prepared> before_;
 };
 
 // Whether some output has values at many places of a sample: boxes, pixels, tokens. The one answer of a classifier

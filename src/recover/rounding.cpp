@@ -344,6 +344,7 @@ int64_t round_weights(Recovery& recovery) {
   std::vector<RoundedLayer> layers = rounded_layers(prepared);
   if (!answers_at_places(impl.program)) std::erase_if(layers, [](const auto& layer) { return !layer.has_few; });
   if (layers.empty()) return 0;
+  Rehearsal rehearsal(recovery, round_weights, Rehearsal::When::kFewSamples);
   const double before = recovery.decibels();
   const FloatProgram& floats = recovery.floats();
   std::vector<std::shared_ptr<Observer>> observers;
@@ -383,7 +384,7 @@ int64_t round_weights(Recovery& recovery) {
   pairs.clear();
   impl.interpreter.reset();
   recovery.forget_simulation();
-  if (!(recovery.decibels() > before)) return 0;
+  if (!(recovery.decibels() > before) || !rehearsal.succeeds()) return 0;
   undo_all.keep();
   for (const auto& [name, value] : weights) impl.float_constants.try_emplace(name, value);
   for (const RoundedLayer& layer : layers)

@@ -154,7 +154,7 @@ int64_t shift_channels(Recovery& recovery) {
   std::vector<Shifted> values = shifted_values(impl);
   if (values.empty()) return 0;
   observe(recovery, values);
-  const Prepared as_it_was = Prepared::Impl::copy_to_try(recovery.prepared());
+  Rehearsal rehearsal(recovery, shift_channels, Rehearsal::When::kAlways);
   BeforeChannels before = before_channels(impl);
   std::vector<OwnBias> biases;
   Undo undo_all([&] {
@@ -176,7 +176,7 @@ int64_t shift_channels(Recovery& recovery) {
     recovery.forget_simulation();
     return places;
   });
-  if (changed == 0 || !recovery.serves_samples_kept_back(as_it_was, shift_channels)) return 0;
+  if (changed == 0 || !rehearsal.succeeds()) return 0;
   undo_all.keep();
   return changed;
 }

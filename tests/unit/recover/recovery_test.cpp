@@ -430,14 +430,35 @@ TEST(Recover, LearnsNothingFromFewSamplesThatDoesNotServeOthers) {
     for (const Batch& batch : few) out.run(batch);
     return out;
   };
+  // Repeated, they are too many to be rehearsed.
+  std::vector<Batch> many;
+  for (int i = 0; i < 3; ++i) many.insert(many.end(), few.begin(), few.end());
   Prepared careless = prepared(), careful = prepared();
-  Recovery recovery(careless, few);
+  Recovery recovery(careless, many);
   EXPECT_GT(choose_ranges(recovery), 0);
   for (const RemedyResult& result : recover(careful, few)) {
     if (result.remedy == "ranges") {
       EXPECT_EQ(result.changes, 0);
     }
   }
+}
+
+// A rehearsal takes longer than a remedy.
+TEST(Recover, RehearsesOnlyWhatGains) {
+  const auto pieces_of_remedies = [](int count) {
+    XNNPACKQuantizer quantizer = xnnpack();
+    Prepared prepared = calibrated(network(), quantizer);
+    std::map<std::string, int> pieces;
+    Recovery recovery(prepared, batches(count), [&](const std::string& remedy, double) { ++pieces[remedy]; });
+    while (const auto result = recovery.next())
+      if (result->remedy == "shifts" || result->remedy == "rounding") {
+        EXPECT_EQ(result->changes, 0);
+      }
+    return pieces;
+  };
+  std::map<std::string, int> few = pieces_of_remedies(15), many = pieces_of_remedies(16);  // 60 and 64 samples
+  for (const char* remedy : {"shifts", "rounding"}) EXPECT_LE(few[remedy], many[remedy]) << remedy;
+  for (const char* remedy : {"ranges", "bias correction"}) EXPECT_GT(few[remedy], 2 * many[remedy]) << remedy;
 }
 
 TEST(Recover, GivesTheSameBytesWithAnyNumberOfThreads) {
