@@ -102,30 +102,31 @@ void widen(std::vector<float>& min, std::vector<float>& max, const std::vector<i
   }
 }
 
-void observe_channels(Recovery& recovery, std::vector<Seam>& seams) {
-  std::map<const Node*, std::vector<std::pair<Seam*, const Reader*>>> by_input;
-  std::map<const Node*, std::pair<Seam*, const Cut*>> clamped;
-  for (Seam& seam : seams) {
-    for (const Reader& reader : seam.readers) by_input[reader.input].emplace_back(&seam, &reader);
-    for (const Cut& cut : seam.cuts) clamped[cut.value] = {&seam, &cut};
-  }
-  Interpreter floats = float_interpreter(recovery.prepared());
-  floats.set_node_hook([&](const Node& node, const Value& value) {
-    const Tensor* x = value.get_if<Tensor>();
-    if (x == nullptr || x->numel() == 0) return;
-    if (const auto found = clamped.find(&node); found != clamped.end()) {
-      const auto& [seam, cut] = found->second;
-      widen(seam->low, seam->high, cut->channels, seam->fixed.size(), *x, cut->axis);
+class SeamWatcher : public Watcher {
+ public:
+  explicit SeamWatcher(std::vector<Seam> found) : seams(std::move(found)) {
+    for (Seam& seam : seams) {
+      for (const Reader& reader : seam.readers) by_input_[reader.input].emplace_back(&seam, &reader);
+      for (const Cut& cut : seam.cuts) clamped_[cut.value] = {&seam, &cut};
     }
-    if (const auto found = by_input.find(&node); found != by_input.end())
-      for (const auto& [seam, reader] : found->second)
-        widen(seam->min, seam->max, reader->channels, seam->fixed.size(), *x, reader->axis);
-  });
-  for (const Batch& batch : recovery.batches()) {
-    recovery.tell_again();
-    floats.run(batch);
   }
-}
+
+  void see(const Node& node, const Tensor& x) override {
+    if (const auto found = clamped_.find(&node); found != clamped_.end()) {
+      const auto& [seam, cut] = found->second;
+      widen(seam->low, seam->high, cut->channels, seam->fixed.size(), x, cut->axis);
+    }
+    if (const auto found = by_input_.find(&node); found != by_input_.end())
+      for (const auto& [seam, reader] : found->second)
+        widen(seam->min, seam->max, reader->channels, seam->fixed.size(), x, reader->axis);
+  }
+
+  std::vector<Seam> seams;
+
+ private:
+  std::map<const Node*, std::vector<std::pair<Seam*, const Reader*>>> by_input_;
+  std::map<const Node*, std::pair<Seam*, const Cut*>> clamped_;
+};
 
 void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
   const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
@@ -154,12 +155,18 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
 
 }  // namespace
 
+std::unique_ptr<Watcher> watch_to_equalize(Recovery& recovery) {
+  // What is rounded already cannot be shared out.
+  if (!Prepared::Impl::of(recovery.prepared()).float_constants.empty()) return nullptr;
+  std::vector<Seam> seams = seams_of(recovery.prepared());
+  return seams.empty() ? nullptr : std::make_unique<SeamWatcher>(std::move(seams));
+}
+
 int64_t equalize(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  if (!impl.float_constants.empty()) return 0;  // what is rounded already cannot be shared out
-  std::vector<Seam> seams = seams_of(recovery.prepared());
-  if (seams.empty()) return 0;
-  observe_channels(recovery, seams);
+  const std::unique_ptr<Watcher> watcher = recovery.watched(watch_to_equalize);
+  if (!watcher) return 0;
+  std::vector<Seam>& seams = static_cast<SeamWatcher&>(*watcher).seams;
   measure_seams(recovery, seams);
 
   Rehearsal rehearsal(recovery, equalize, Rehearsal::When::kAlways);
@@ -179,6 +186,7 @@ int64_t equalize(Recovery& recovery) {
   });
   if (changed == 0 || !rehearsal.succeeds()) return 0;
   undo_all.keep();
+  recovery.forget_watchers();
   return changed;
 }
 

@@ -114,30 +114,38 @@ void add_errors(Interpreter::Walk& walk, const Simulation& simulation, const Pre
   }
 }
 
+class RangeWatcher : public Watcher {
+ public:
+  // Of the observers of activations that take a range.
+  explicit RangeWatcher(const Prepared::Impl& impl) : impl_(impl), choice_of_(impl.groups.size()) {
+    for (size_t i = 0; i < impl.groups.size(); ++i) {
+      const Observer* observer = impl.groups[i].observer.get();
+      if (!impl.takes_range(i) || is_per_channel(observer->args().qscheme) || impl.of_constants.count(observer) != 0)
+        continue;
+      choice_of_[i] = choices.size();
+      choices.emplace_back().observer = i;
+    }
+  }
+
+  void see(const Node& node, const Tensor& x) override {
+    const auto group = impl_.group_of_module(node);
+    if (const auto choice = group ? choice_of_[*group] : std::nullopt)
+      choices[*choice].histogram.add(clamped(x, let_through(node)));
+  }
+
+  std::vector<RangeChoice> choices;
+
+ private:
+  const Prepared::Impl& impl_;
+  std::vector<std::optional<size_t>> choice_of_;
+};
+
 // The observers of activations that take a range, with what passes each on all samples.
 std::vector<RangeChoice> observed_choices(Recovery& recovery) {
   const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  std::vector<RangeChoice> choices;
-  std::vector<std::optional<size_t>> choice_of(impl.groups.size());
-  for (size_t i = 0; i < impl.groups.size(); ++i) {
-    const Observer* observer = impl.groups[i].observer.get();
-    if (!impl.takes_range(i) || is_per_channel(observer->args().qscheme) || impl.of_constants.count(observer) != 0)
-      continue;
-    choice_of[i] = choices.size();
-    choices.emplace_back().observer = i;
-  }
-  Interpreter floats(impl.program, impl.backends);
-  floats.set_module_handler([&](const Node& node, std::span<const Value> args, const kernel::MinMax*) {
-    const Tensor* x = args[0].get_if<Tensor>();
-    if (const auto choice = choice_of[impl.group_of_module(node).value()]; choice && x)
-      choices[*choice].histogram.add(clamped(*x, let_through(node)));
-    return args[0];
-  });
-  const double count = static_cast<double>(recovery.batches().size());
-  for (size_t i = 0; i < recovery.batches().size(); ++i) {
-    recovery.tell("ranges", 0.2 * static_cast<double>(i) / count);
-    floats.run(recovery.batches()[i]);
-  }
+  const std::unique_ptr<Watcher> watcher = recovery.watched(watch_for_ranges);
+  if (!watcher) return {};
+  std::vector<RangeChoice> choices = std::move(static_cast<RangeWatcher&>(*watcher).choices);
   std::erase_if(choices, [](const RangeChoice& choice) { return choice.histogram.total() == 0; });
   for (RangeChoice& choice : choices) find_ranges(choice, *impl.groups[choice.observer].observer);
   return choices;
@@ -297,6 +305,11 @@ Chosen best_choice(Recovery& recovery, const std::vector<RangeChoice>& choices) 
 }
 
 }  // namespace
+
+std::unique_ptr<Watcher> watch_for_ranges(Recovery& recovery) {
+  auto out = std::make_unique<RangeWatcher>(Prepared::Impl::of(recovery.prepared()));
+  return out->choices.empty() ? nullptr : std::move(out);
+}
 
 int64_t choose_ranges(Recovery& recovery) {
   Prepared& prepared = recovery.prepared();

@@ -148,6 +148,31 @@ bool Rehearsal::succeeds() {
 void Recovery::forget_simulation() noexcept {
   simulation_.reset();
   errors_.clear();
+  forget_watchers();
+}
+
+std::unique_ptr<Watcher> Recovery::watched(MakeWatcher make) {
+  constexpr MakeWatcher kInOrder[] = {watch_to_equalize, watch_to_shift, watch_for_ranges};
+  if (const auto kept = watchers_.extract(make)) return std::move(kept.mapped());
+  std::unique_ptr<Watcher> wanted = make(*this);
+  if (!wanted) return nullptr;
+  std::map<MakeWatcher, std::unique_ptr<Watcher>> others;
+  for (auto at = std::find(std::begin(kInOrder), std::end(kInOrder), make) + 1;
+       at != std::end(kInOrder) && !is_rehearsal_; ++at)
+    if (std::unique_ptr<Watcher> other = (*at)(*this)) others[*at] = std::move(other);
+  Interpreter floats = float_interpreter(prepared_);
+  floats.set_node_hook([&](const Node& node, const Value& value) {
+    const Tensor* x = value.get_if<Tensor>();
+    if (x == nullptr || x->numel() == 0) return;
+    wanted->see(node, *x);
+    for (const auto& [of, other] : others) other->see(node, *x);
+  });
+  for (const Batch& batch : batches_) {
+    tell_again();
+    floats.run(batch);
+  }
+  watchers_ = std::move(others);
+  return wanted;
 }
 
 int64_t Recovery::samples_within(uint64_t bytes) const {

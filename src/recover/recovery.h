@@ -28,6 +28,21 @@ struct RemedyResult {
   double before = 0, after = 0;  // Recovery::decibels
 };
 
+class Recovery;
+
+// What a remedy notes of the float program's values on the samples.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  virtual void see(const Node& node, const Tensor& value) = 0;
+};
+
+// One of the remedy for the program as it is; null if it has nothing to see.
+using MakeWatcher = std::unique_ptr<Watcher> (*)(Recovery&);
+std::unique_ptr<Watcher> watch_to_equalize(Recovery& recovery);
+std::unique_ptr<Watcher> watch_to_shift(Recovery& recovery);
+std::unique_ptr<Watcher> watch_for_ranges(Recovery& recovery);
+
 // A prepared program with the samples that judge it. The float outputs are computed once.
 class Recovery {
  public:
@@ -55,6 +70,11 @@ class Recovery {
   const FloatProgram& floats();
   // After a remedy has changed the nodes of the prepared program.
   void forget_simulation() noexcept;
+  // A watcher that has seen all samples. The watchers of the remedies behind it look on and are kept for these, until
+  // the program changes.
+  std::unique_ptr<Watcher> watched(MakeWatcher make);
+  // After a remedy has changed what the float program computes inside.
+  void forget_watchers() noexcept { watchers_.clear(); }
   // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.
   std::vector<const Batch*> some_batches(int64_t samples) const;
   // About how many samples may be under way at once for their values to take so many bytes.
@@ -81,6 +101,7 @@ class Recovery {
   std::vector<std::vector<Tensor>> outputs_, judged_;  // of the float program
   std::unique_ptr<Simulation> simulation_;
   std::unique_ptr<FloatProgram> floats_;
+  std::map<MakeWatcher, std::unique_ptr<Watcher>> watchers_;  // for remedies to come
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
   std::optional<double> decibels_;  // behind the last remedy

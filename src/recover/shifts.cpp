@@ -78,14 +78,16 @@ std::vector<Shifted> shifted_values(const Prepared::Impl& impl) {
   return out;
 }
 
-void observe(Recovery& recovery, std::vector<Shifted>& values) {
-  std::map<const Node*, Shifted*> by_node;
-  for (Shifted& value : values) by_node[value.producer.node] = &value;
-  Interpreter floats = float_interpreter(recovery.prepared());
-  floats.set_node_hook([&](const Node& node, const Value& result) {
-    const auto found = by_node.find(&node);
-    if (found == by_node.end() || result.get_if<Tensor>()->numel() == 0) return;
-    const ChannelRanges ranges = channel_ranges_of(*result.get_if<Tensor>(), found->second->axis);
+class ShiftWatcher : public Watcher {
+ public:
+  explicit ShiftWatcher(std::vector<Shifted> found) : values(std::move(found)) {
+    for (Shifted& value : values) by_node_[value.producer.node] = &value;
+  }
+
+  void see(const Node& node, const Tensor& x) override {
+    const auto found = by_node_.find(&node);
+    if (found == by_node_.end()) return;
+    const ChannelRanges ranges = channel_ranges_of(x, found->second->axis);
     std::vector<float>&min = found->second->min, &max = found->second->max;
     min.resize(ranges.min.size(), kInf);
     max.resize(ranges.max.size(), -kInf);
@@ -93,12 +95,13 @@ void observe(Recovery& recovery, std::vector<Shifted>& values) {
       min[c] = std::min(min[c], ranges.min[c]);
       max[c] = std::max(max[c], ranges.max[c]);
     }
-  });
-  for (const Batch& batch : recovery.batches()) {
-    recovery.tell_again();
-    floats.run(batch);
   }
-}
+
+  std::vector<Shifted> values;
+
+ private:
+  std::map<const Node*, Shifted*> by_node_;
+};
 
 // What each channel loses. Behind a clamp a channel that stays above its lower bound on the samples comes down to it,
 // and the others keep their place; without one, each comes to the middle.
@@ -148,12 +151,25 @@ void shift(Recovery& recovery, BeforeChannels& before, std::vector<OwnBias>& bia
 
 }  // namespace
 
+std::unique_ptr<Watcher> watch_to_shift(Recovery& recovery) {
+  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
+  if (!impl.float_constants.empty()) return nullptr;  // what is rounded already cannot be moved
+  std::vector<Shifted> values = shifted_values(impl);
+  return values.empty() ? nullptr : std::make_unique<ShiftWatcher>(std::move(values));
+}
+
 int64_t shift_channels(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
-  if (!impl.float_constants.empty()) return 0;  // what is rounded already cannot be moved
-  std::vector<Shifted> values = shifted_values(impl);
-  if (values.empty()) return 0;
-  observe(recovery, values);
+  const std::unique_ptr<Watcher> watcher = recovery.watched(watch_to_shift);
+  if (!watcher) return 0;
+  std::vector<std::pair<const Shifted*, std::vector<float>>> moved;
+  for (const Shifted& value : static_cast<ShiftWatcher&>(*watcher).values) {
+    constexpr double kWorthIt = 0.8;
+    std::vector<float> offsets = offsets_of(value);
+    if (width_of(value, offsets) < kWorthIt * width_of(value, std::vector<float>(offsets.size())))
+      moved.emplace_back(&value, std::move(offsets));
+  }
+  if (moved.empty()) return 0;
   Rehearsal rehearsal(recovery, shift_channels, Rehearsal::When::kAlways);
   BeforeChannels before = before_channels(impl);
   std::vector<OwnBias> biases;
@@ -163,18 +179,13 @@ int64_t shift_channels(Recovery& recovery) {
     recovery.forget_simulation();
   });
   const int64_t changed = change_channels(recovery, [&](std::vector<size_t>& touched) {
-    int64_t places = 0;
-    for (const Shifted& value : values) {
-      constexpr double kWorthIt = 0.8;
-      const std::vector<float> offsets = offsets_of(value);
-      if (!(width_of(value, offsets) < kWorthIt * width_of(value, std::vector<float>(offsets.size())))) continue;
-      shift(recovery, before, biases, value, offsets);
-      touched.insert(touched.end(), value.observers.begin(), value.observers.end());
-      ++places;
+    for (const auto& [value, offsets] : moved) {
+      shift(recovery, before, biases, *value, offsets);
+      touched.insert(touched.end(), value->observers.begin(), value->observers.end());
     }
     impl.interpreter.reset();
     recovery.forget_simulation();
-    return places;
+    return std::ssize(moved);
   });
   if (changed == 0 || !rehearsal.succeeds()) return 0;
   undo_all.keep();
