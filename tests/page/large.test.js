@@ -17,7 +17,8 @@ test("a model of 2000 operators: rows are few, scroll to the end, and the graph 
   await page.waitForFunction(() => document.querySelector("#model-name").textContent === "again.onnx");
   await page.waitForSelector("#layers-view tbody tr:not(.gap)");
   // Without modules there are settings by operator.
-  await page.getByText("Types of layers").click();
+  expect(await text(page, "#explained")).toContain("The file names no modules.");
+  await page.getByText("Types of layers", { exact: true }).click();
   await page.getByLabel("setting of torch.ops.aten.conv2d").selectOption("float");
   await page.waitForSelector("td.outcome.float");
   await page.click("#undo");

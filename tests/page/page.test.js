@@ -98,8 +98,9 @@ test("recovers accuracy to the bytes of the command line, and says what it broug
   await takeExample(page);
   await page.getByLabel("Recover accuracy").check();
   await quantize(page);
-  expect(await text(page, "#progress-text")).toMatch(
-    /Recovery raised the SQNR on the calibration samples from \d.* dB to \d.* dB \(/,
+  expect(await text(page, "#progress-text")).toMatch(/^Done: calibrated in [^,]*, converted in [^,]*\.$/);
+  expect(await text(page, "#gained")).toMatch(
+    /^Recovery raised the SQNR on the calibration samples from \d.* dB to \d.* dB \(/,
   );
   // Ranges that end where a clamp cuts values off anyway are no errors.
   await page.waitForSelector("#verdict");

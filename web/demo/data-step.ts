@@ -1,6 +1,6 @@
 // The data to calibrate on, how images become inputs, and data to measure on.
 import { h } from "../../src/report/html/dom.js";
-import { dropZone } from "./files.js";
+import { dropZone, noneOf } from "./files.js";
 import { byId, isImage, isNarrow, problemLine } from "./page.js";
 import type { DataChoice, NamedFile } from "./protocol.js";
 import { settingsText } from "./recipe.js";
@@ -226,7 +226,8 @@ export function dataStep(store: Store): DataStep {
       fail("");
       store.update({ [use]: { choice, info } });
     } catch (error) {
-      fail((error as Error).message);
+      // The API names files as those of a folder "data", which nobody has here.
+      fail((error as Error).message.replace(/^data\//, ""));
       store.update({ [use]: undefined });
     }
     return false;
@@ -284,7 +285,7 @@ export function dataStep(store: Store): DataStep {
     showControls();
     if (data.length === 0 && !labels) {
       if (how || classes || tokenizer) return again();
-      return fail(`none of the ${files.length} files is data; wanted .png, .jpg or .bmp images, an .npz or an .npy`);
+      return fail(`${noneOf(files, "data")}; wanted .png, .jpg or .bmp images, an .npz or an .npy`);
     }
     const all = labels ? [...data.filter((file) => file !== labels), labels] : data;
     // Labels alone belong to the data that is there.
@@ -293,7 +294,7 @@ export function dataStep(store: Store): DataStep {
     if (await open(use, taken)) return;
     chosen[use] = taken;
     // A small screen has room for what comes next alone, a large one for what may still come.
-    if (isNarrow() || (chosen.calibration && chosen.test)) intake.open = false;
+    if (store.state[use] && (isNarrow() || (chosen.calibration && chosen.test))) intake.open = false;
     if (use === "calibration") {
       showThumbnails();
       void showPreview(0);

@@ -34,6 +34,10 @@ export function withoutSharedFolder(files: readonly NamedFile[]): NamedFile[] {
   return files.map(({ name, file }) => ({ name: name.split("/").slice(depth).join("/"), file }));
 }
 
+// That the files are not what they were taken for.
+export const noneOf = (files: readonly NamedFile[], what: string): string =>
+  files.length === 1 ? `${files[0]!.name} is not ${what}` : `none of the ${files.length} files is ${what}`;
+
 // A place to drop files on, which is a button to choose them too, and if wanted one to choose a folder ("ID-folder").
 export function dropZone(
   id: string,

@@ -105,6 +105,9 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
         `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} in int8` +
         `${count("fused") > 0 ? `, ${count("fused")} fused into them` : ""}, ` +
         `${count("float")} in float.` +
+        (operators.some(({ module }) => module)
+          ? ""
+          : " The file names no modules. Settings for all operators of a type are under Recipe, Types of layers.") +
         (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
     }
     const isNews = ["explanation", "runs", "shown", "find", "tab"] as const;

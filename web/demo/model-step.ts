@@ -1,7 +1,7 @@
 // A model comes in, with what it keeps in other files.
 import { cards, formatBytes, formatShape, h } from "../../src/report/html/dom.js";
 import { Engine } from "./engine.js";
-import { dropZone, loadExample } from "./files.js";
+import { dropZone, loadExample, noneOf } from "./files.js";
 import { byId, problemLine, whenIdle } from "./page.js";
 import type { Place } from "./address.js";
 import type { NamedFile } from "./protocol.js";
@@ -91,10 +91,7 @@ export function modelStep(
     const named = files.find(({ name }) => /\.(pt2|onnx)$/i.test(name));
     // Weights that are dropped after their model belong to it.
     const model = named ?? (files.some(({ name }) => !isData(name)) ? waiting : undefined);
-    if (!model)
-      return fail(
-        `none of the ${files.length} files is a model; wanted a .pt2 that torch.export.save wrote, or an .onnx`,
-      );
+    if (!model) return fail(`${noneOf(files, "a model")}; wanted a .pt2 that torch.export.save wrote, or an .onnx`);
     const others = files.filter((file) => file !== model);
     const beside = /\.onnx$/i.test(model.name) ? others.filter(({ name }) => !isData(name)) : [];
     if (await open(model, beside)) {

@@ -10,12 +10,7 @@ import { shownRun } from "./state.js";
 export function observersStep(store: Store): (observers: readonly ObserverSummary[]) => void {
   const gallery = observerGallery();
   const nothing = h("p", {}, "Quantize first: histograms of all values appear here while the calibration runs.");
-  const histograms = h(
-    "div",
-    { id: "histograms", hidden: true },
-    h("p", {}, "Dashed lines mark the range of the integers; values beyond it are clipped. Heights are logarithmic."),
-    gallery.element,
-  );
+  const histograms = h("div", { id: "histograms", hidden: true }, gallery.element);
   byId("observers").append(h("h2", {}, "Observers"), nothing, histograms);
   const show = (observers: readonly ObserverSummary[]): void => {
     histograms.hidden = observers.length === 0;

@@ -48,8 +48,8 @@ function recoveredText(remedies: Quantized["remedies"]): string {
   const from = remedies[0]!.before;
   const to = remedies.at(-1)!.after;
   return kept.length === 0
-    ? ` No remedy raised the SQNR on the calibration samples above ${decibels(from)}.`
-    : ` Recovery raised the SQNR on the calibration samples from ${decibels(from)} to ${decibels(to)} ` +
+    ? `No remedy raised the SQNR on the calibration samples above ${decibels(from)}.`
+    : `Recovery raised the SQNR on the calibration samples from ${decibels(from)} to ${decibels(to)} ` +
         `(${kept.join(", ")}).`;
 }
 
@@ -58,9 +58,9 @@ function reachedText(reached: Quantized["reached"]): string {
   if (!reached) return "";
   const { unit, wanted, operators } = reached;
   const after = `${reached.after.toFixed(1)} ${unit}`;
-  if (!reached.reached) return ` No choice of operators in float reaches ${wanted} ${unit}; int8 has ${after}.`;
+  if (!reached.reached) return `No choice of operators in float reaches ${wanted} ${unit}; int8 has ${after}.`;
   const count = operators.length === 1 ? "one operator" : `${operators.length} operators`;
-  return ` ${operators.length === 0 ? "Without any operator" : `With ${count}`} in float the outputs reach ${after}.`;
+  return `${operators.length === 0 ? "Without any operator" : `With ${count}`} in float the outputs reach ${after}.`;
 }
 
 // `showObservers` is given what the observers see while a calibration runs.
@@ -181,7 +181,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       if (engine !== store.state.engine) return;
       if (last !== undefined) {
         line.tell(last);
-        byId("status").textContent = last;
+        byId("status").textContent = `${last} ${shownRun(store.state)?.gained ?? ""}`.trim();
       } else if (isUnmeasured(store.state)) {
         const there = store.state.runs.length > before ? "The int8 model is ready" : "The earlier result is kept";
         line.tell(`Cancelled. ${there}; Measure completes it without quantizing again.`);
@@ -214,7 +214,8 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       // The model can be saved as soon as it is there; what is measured on it comes after.
       if (engine === store.state.engine) {
         held = (store.state.runs.at(-1)?.id ?? 0) + 1;
-        const run = { id: held, name: "", recipe, quantized, ...(target && { target }) };
+        const gained = [recoveredText(quantized.remedies), reachedText(quantized.reached)].filter(Boolean).join(" ");
+        const run = { id: held, name: "", recipe, quantized, gained, ...(target && { target }) };
         store.update({ runs: [...store.state.runs, run], shown: held, tab: "result" });
       }
       await measureShown(engine, how);
@@ -226,11 +227,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
           `to ${quantized.losses.at(-1)!.toFixed(3)}.`
         );
       if (quantized.samples > 0)
-        return (
-          `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.` +
-          recoveredText(quantized.remedies) +
-          reachedText(quantized.reached)
-        );
+        return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
       const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
       return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
     });

@@ -140,6 +140,7 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
       verdictView(verdictOf(run.evaluation, errors, report.dataWarnings), choose, leave),
       warningsOf(report),
       cards(summaryOf(report)),
+      run.gained && h("p", { id: "gained" }, run.gained),
       runtimeText(run),
       saveButtons(run),
       runsTable(store, savePt2),

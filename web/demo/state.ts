@@ -14,6 +14,7 @@ export interface Run {
   recipe: Recipe;
   target?: Target;
   quantized: Quantized;
+  gained: string; // what recovery or operators in float brought, or ""
   errors?: readonly LayerError[];
   evaluation?: Evaluation;
   evaluatedOn?: Chosen; // the data of the evaluation

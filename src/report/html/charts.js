@@ -74,6 +74,16 @@ export function observerFigure(observer) {
   );
 }
 
+/**
+ * How the figures of these observers are read.
+ * @param {readonly ObserverSummary[]} observers
+ */
+const legendOf = (observers) =>
+  observers.some(({ counts }) => counts)
+    ? "Heights are logarithmic. Values beyond the dashed lines are clipped."
+    : "These observers have no histograms: MinMaxObserver keeps only a range, and recovery replaces histograms by " +
+      "the ranges that it chose.";
+
 const perPage = 24;
 
 /**
@@ -99,6 +109,7 @@ export function observerGallery() {
   const before = h("button", { type: "button", onclick: () => turn(first - perPage) }, "Previous");
   const next = h("button", { type: "button", onclick: () => turn(first + perPage) }, "Next");
   const where = h("span", { class: "where", role: "status" });
+  const legend = h("p", {});
   const figures = h("div", { class: "observers" });
 
   /** @param {number} to */
@@ -129,12 +140,14 @@ export function observerGallery() {
     element: h(
       "div",
       { class: "gallery" },
+      legend,
       h("div", { class: "controls" }, search, order, before, next, where),
       figures,
     ),
     /** @param {readonly ObserverSummary[]} fresh */
     show(fresh) {
       observers = fresh;
+      legend.textContent = legendOf(fresh);
       draw();
     },
   };

@@ -14,7 +14,26 @@ const frontOf = (points) =>
     .sort((a, b) => a.x - b.x);
 
 const [width, height, edge] = [640, 320, 52];
-const margin = 84; // on the left, for scores in the letters of a narrow screen
+const margin = 96; // on the left, for scores in the letters of a narrow screen
+const [letter, line] = [10, 20]; // of the names beside points, at most
+
+/**
+ * Where the name of each point begins or ends, so that none covers another: beside its point, or else lines above.
+ * @param {readonly { x: number, y: number, name: string }[]} places
+ */
+function labelsOf(places) {
+  /** @type {{ left: number, right: number, y: number }[]} */
+  const taken = [];
+  return places.map(({ x, y, name }) => {
+    const isLeft = x > 0.7 * width;
+    const edgeX = isLeft ? x + 8 : x + 11;
+    const [left, right] = isLeft ? [edgeX - letter * name.length, edgeX] : [edgeX, edgeX + letter * name.length];
+    let at = isLeft ? y - 14 : y + 4;
+    while (taken.some((each) => each.left < right && left < each.right && Math.abs(each.y - at) < line)) at -= line;
+    taken.push({ left, right, y: at });
+    return { x: edgeX, y: at, ...(isLeft && { "text-anchor": "end" }) };
+  });
+}
 
 /**
  * A chart of points, with a line along the front. Those that have an id can be chosen.
@@ -38,8 +57,13 @@ export function frontChart(points, names, choose = () => {}) {
     height - edge - ((y - low) / (high - low)) * (height - 1.5 * edge),
   ];
   const front = frontOf(points);
-  const dots = points.map((point) => {
+  const places = points.map((point) => {
     const [x, y] = at(point);
+    return { x, y, name: point.name };
+  });
+  const labels = labelsOf(places);
+  const dots = points.map((point, i) => {
+    const { x, y } = places[i] ?? { x: 0, y: 0 };
     const label = `${point.name}: ${names.ofX(point.x)}, ${names.ofY(point.y)}`;
     const isButton = point.id !== undefined;
     const dot = svg(
@@ -51,9 +75,7 @@ export function frontChart(points, names, choose = () => {}) {
       },
       svg("title", {}, label),
       svg("circle", { cx: x, cy: y, r: 7 }),
-      x > 0.7 * width
-        ? svg("text", { x: x + 8, y: y - 14, "text-anchor": "end" }, point.name)
-        : svg("text", { x: x + 11, y: y + 4 }, point.name),
+      svg("text", { ...labels[i] }, point.name),
     );
     dot.addEventListener("click", () => choose(point));
     dot.addEventListener("keydown", ({ key }) => key === "Enter" && choose(point));

@@ -19,7 +19,7 @@ document.body.append(main);
  * @param {...import("./dom.js").Child} content
  */
 const section = (title, text, ...content) =>
-  main.append(h("section", {}, h("h2", {}, title), h("p", {}, text), ...content));
+  main.append(h("section", {}, h("h2", {}, title), text && h("p", {}, text), ...content));
 
 if (report.model) document.title = `Quantization of ${report.model}`;
 main.append(
@@ -60,7 +60,7 @@ if (report.predictions?.length) {
 if (report.observers?.length) {
   const gallery = observerGallery();
   gallery.show(report.observers);
-  section("Observed ranges", "Heights are logarithmic. Values beyond the dashed lines are clipped.", gallery.element);
+  section("Observed ranges", "", gallery.element);
 }
 if (report.operators?.length) {
   const choose = report.nodes?.length ? graph.select : undefined;
