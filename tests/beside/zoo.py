@@ -357,8 +357,9 @@ def run(options):
 
 def steps_text(found):
     text = f"{found['steps']:.2g}"
-    text += f" (PyTorch's own kernels: {found['torch']:.2g})" if "torch" in found else ""
-    return text + (f" (one rounding a tensor: {found['rounding']:.2g})" if "rounding" in found else "")
+    own = [f"{found['torch']:.2g}"] if "torch" in found else []
+    own += [f"rounding {found['rounding']:.2g}"] if "rounding" in found else []
+    return text + (f" ({'; '.join(own)})" if own else "")
 
 
 def table():
@@ -373,7 +374,7 @@ def table():
         if e["stage"] != "done":
             notes.append(f"{name}: {e['stage']} failed: {e['error']}")
             continue
-        error = f"{e['float']:.1e}" + (f" (PyTorch's own: {e['float_torch']:.1e})" if "float_torch" in e else "")
+        error = f"{e['float']:.1e}" + (f" ({e['float_torch']:.1e})" if "float_torch" in e else "")
         columns = [name, str(e["size"]), e["batch"], f"{e['gmacs']:.2f}", error, "yes" if e["same"] else "NO"] + [
             steps_text(e[recipe]) for recipe in RECIPES
         ]
@@ -396,24 +397,24 @@ def table():
     text = (
         f"""# torchvision's networks
 
-{passed} of {len(networks)} pass; {len(networks) - len(entries)} were not run. Made on {datetime.date.today()} with
-PyTorch 2.6, torchvision 0.21 and random weights by
+{passed} of the {len(networks)} networks pass. Measured on {datetime.date.today()} with PyTorch 2.6,
+torchvision 0.21 and random weights by
 
-    python3 tests/beside/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6" && python3
-    tests/beside/zoo.py table
+    python3 tests/beside/zoo.py run --torch "COMMAND that starts a Python with PyTorch 2.6"
+    python3 tests/beside/zoo.py table
 
 PyTorch 2.6 exports every network at its default image size, and the script also stores it in the archive layout of
 PyTorch 2.14. qdq loads and runs both, and quantizes with the XNNPACK and the X86 recipe on two images (on one above
 20 GMACs). PyTorch loads and runs the int8 files.
 
 - *batch*: "any" if the exported batch is symbolic, else its size.
-- *float error*: the largest difference from PyTorch's output, relative to the largest output; below 1e-4 passes, or
-  below twice PyTorch's own distance from float64 where that is larger.
+- *float error*: the largest difference from PyTorch's output, relative to the largest output. Below 1e-4 passes, or
+  below twice PyTorch's own distance from float64 where that is larger (in brackets).
 - *both layouts alike*: the float outputs and the int8 files are the same bytes.
 - *steps*: the largest difference between qdq's and PyTorch's outputs of the same int8 file in quantization steps of the
-  output; 2 or less passes, or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen,
-  float64), or what PyTorch's output moves by when one activation of each tensor is rounded the other way
-  (`tests/beside/zoo.py` says why).
+  output. 2 or less passes, or twice the largest distance between PyTorch's own kernels on that file (oneDNN, ATen,
+  float64; in brackets), or what PyTorch's output moves by when one activation of each tensor is rounded the other way
+  (*rounding*; `tests/beside/zoo.py` says why).
 
 | {" | ".join(head)} |
 |{"---|" * len(head)}
