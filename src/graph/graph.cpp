@@ -82,7 +82,9 @@ const std::string& NodeMeta::extra_of(std::string_view key) const {
 }
 
 std::optional<std::string> NodeMeta::module_path() const {
-  if (nn_module_stack.empty()) return std::nullopt;
+  // PyTorch's name for the module of a node that it adds itself, such as a size behind a check.
+  constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
+  if (nn_module_stack.empty() || nn_module_stack.back().path == kNoModule) return std::nullopt;
   return nn_module_stack.back().path;
 }
 
