@@ -129,7 +129,7 @@ TEST_F(DataTest, ALimitCutsTheBatchThatItEndsIn) {
     }
     EXPECT_EQ(open(path, fixed, {"", 16, 8})->num_samples(), 8);
     EXPECT_NE(refusal(path, fixed, {"", 16, 5})
-                  .find("batch 1 cannot be cut to the limit of 5 samples: input x has a "
+                  .find("batch 1 cannot be cut to the limit of 5 samples: input 'x' has a "
                         "fixed batch of 4; wanted a limit of 4 or of 8"),
               std::string::npos)
         << refusal(path, fixed, {"", 16, 5});
@@ -139,7 +139,7 @@ TEST_F(DataTest, ALimitCutsTheBatchThatItEndsIn) {
   save("two.npz", {{"b0_i0", counting({4, 2})}, {"b0_i1", counting({4, 3}, DType::kS64)}});
   EXPECT_EQ(open("two.npz", two, {"", 16, 3})->batch(0)[1].sizes(), (Shape{3, 3}));
   save("uneven.npz", {{"b0_i0", counting({4, 2})}, {"b0_i1", counting({5, 3}, DType::kS64)}});
-  EXPECT_NE(refusal("uneven.npz", two, {"", 16, 3}).find("it has 4 for input x and 5 for input ids"),
+  EXPECT_NE(refusal("uneven.npz", two, {"", 16, 3}).find("it has 4 for input 'x' and 5 for input 'ids'"),
             std::string::npos);
 }
 
@@ -157,11 +157,11 @@ TEST_F(DataTest, RefusesWhatDoesNotFit) {
   save("dtype.npz", {{"x", counting({4, 2}, DType::kU8)}});
   EXPECT_NE(refusal("dtype.npz", one).find("holds uint8, the program needs float32"), std::string::npos);
   save("missing.npz", {{"x", counting({4, 2})}, {"y", counting({4, 2})}});
-  EXPECT_NE(refusal("missing.npz", two).find("no array for input ids"), std::string::npos);
+  EXPECT_NE(refusal("missing.npz", two).find("no array for input 'ids'"), std::string::npos);
   save("counts.npz", {{"x", counting({40, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
   EXPECT_NE(refusal("counts.npz", two).find("same number of samples"), std::string::npos);
   save("hole.npz", {{"b0_i0", counting({4, 2})}});
-  EXPECT_NE(refusal("hole.npz", two).find("batch 0 has no array for input ids"), std::string::npos);
+  EXPECT_NE(refusal("hole.npz", two).find("batch 0 has no array for input 'ids'"), std::string::npos);
   save("empty.npz", {{"x", counting({0, 2})}});
   EXPECT_NE(refusal("empty.npz", one).find("holds no samples"), std::string::npos);
   EXPECT_NE(refusal("in.txt", one).find("cannot read in.txt"), std::string::npos);
