@@ -254,8 +254,8 @@ OnnxFile read_onnx_file(ByteSpan bytes, const OnnxExternalData& external) {
   try {
     const std::string_view text = text_of(bytes);
     read_model(OnnxMessage({text.data(), text.size()}, "model", &external), out);
-  } catch (const protozero::exception& error) {
-    fail(ErrorCode::kBadFile, "the file is not an ONNX model, or is cut off: ", error.what());
+  } catch (const protozero::exception&) {
+    fail(ErrorCode::kBadFile, "the file is not an ONNX model, or was cut off; copy or export it again");
   }
   return out;
 }
