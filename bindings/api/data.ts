@@ -189,7 +189,7 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   if (images.length === 0 && arrays.length === 0) {
     throw new QdqError(
       "InvalidArgument",
-      `none of the ${names.length} files is data; ` +
+      `${names.length === 1 ? `${names[0]} is not data` : `none of the ${names.length} files is data`}; ` +
         "wanted an .npz, an .npy, or .jpg, .png or .bmp images, or a .tar of them",
     );
   }

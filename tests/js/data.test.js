@@ -154,7 +154,7 @@ describe("openData", () => {
 
   test("says what is wrong", () => {
     expect(thrown(() => qdq.openData(program, new Map([["a.txt", new Uint8Array(1)]]))).message).toMatch(
-      /none of the 1 files is data/,
+      /^\S+ is not data; wanted an \.npz/,
     );
     expect(thrown(() => qdq.openData(program, files(1))).message).toMatch(/preprocess/);
     expect(thrown(() => qdq.openData(program, files(1), { preprocess: { resiez: 1 } })).message).toMatch(/resiez/);
