@@ -28,6 +28,15 @@ void warn_of_other_class(const format::Json& recipe, const std::vector<ObserverG
         "order of the batches; scales differ a little from those of quantize --calibrate on the samples\n");
 }
 
+bool is_one_shard(const std::string& text) {
+  try {
+    const Shards shards = parse_shards(text, "--shard");
+    return shards.ranges.size() == 1 && shards.ranges[0].first == shards.ranges[0].second;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void calibrate(const CalibrateOptions& options, Host& host) {
@@ -37,8 +46,6 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data});
   const Shards shards = parse_shards(options.shard, "--shard");
   const int64_t k = shards.ranges[0].first;
-  QDQ_CHECK(shards.ranges.size() == 1 && shards.ranges[0].second == k, kInvalidArgument, "--shard is ", options.shard,
-            "; wanted one shard, such as 3/16");
   Model model = load_model(options.model, host.files, false, options.fixed);
   check_ops(*model.program.graph);
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
@@ -150,6 +157,11 @@ void add_calibrate(CommandLine& line) {
       ->type_name("DATA");
   verb->add_option("--shard", options->shard,
                    "calibrate on the K-th of N parts of the batches, counted from 1 (1/1: all)")
+      ->check([](const std::string& text) -> std::string {
+        return text.empty() || is_one_shard(text)
+                   ? ""
+                   : concat("found ", one_line(text), ", wanted one shard, counted from 1, such as 3/16");
+      })
       ->type_name("K/N");
   verb->add_option("-o,--output", options->output, "the file to write the statistics to")
       ->required()

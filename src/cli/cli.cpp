@@ -62,7 +62,8 @@ std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, 
   if (!chosen.empty())
     if (const std::string unknown = unknown_option(*chosen[0], args); !unknown.empty()) return unknown;
   if (!chosen.empty()) return concat(one_line(error.what()), "; see qdq ", chosen[0]->get_name(), " --help");
-  if (args.empty() || args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
+  if (args.empty()) return "a verb is missing, such as quantize; see qdq --help";
+  if (args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());

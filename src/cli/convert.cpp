@@ -57,6 +57,7 @@ void add_fuse(CommandLine& line) {
   verb->add_option("IN", options->input, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
   verb->add_option("--fx", options->backend, "the backend config whose fusions to apply (native)")
+      ->check(one_of({"native", "fbgemm", "x86", "qnnpack", "onednn", "executorch", "tensorrt"}))
       ->type_name("BACKEND");
   add_onnx_options(*verb, options->onnx);
   add_fix_option(*verb, options->fixed);

@@ -217,6 +217,9 @@ void inspect(const InspectOptions& options, Host& host) {
   }
   if (!options.lowered.empty()) {
     check_outputs({{"--lowered", options.lowered, {".json"}}}, {options.model}, host);
+    if (!options.lowered.ends_with(".json"))
+      throw CLI::ValidationError("--lowered " + options.lowered,
+                                 "the tensors go next to this file, into .npz; wanted a name that ends in .json");
     save_lowered_graph(lowered_graph(lower(program)), options.lowered, host.files);
     return;
   }

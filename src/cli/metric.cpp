@@ -54,8 +54,6 @@ Measure::Measure(std::string metric, std::string labels)
               " compares with the float model and reads no labels; leave out --labels");
     return;
   }
-  QDQ_CHECK(metric_.find(kOutputs) != std::string::npos, kInvalidArgument, "--metric ", metric_, " is none of ",
-            metric_names(), ", nor a command that says where the file with the outputs comes; write {outputs} there");
   QDQ_CHECK(metric_.find(kLabels) == std::string::npos || has_labels(), kInvalidArgument, "the command of --metric, ",
             metric_, ", needs labels; give their file with --labels");
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/nearest_word.h"
 #include "profile/runtime_profile.h"
+#include "report/metrics.h"
 
 namespace qdq {
 
@@ -115,6 +116,11 @@ CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
                   "how outputs are judged: box-f1 or box-map (against the float model's boxes), token-f1, perplexity, "
                   "or a command that prints a number, more is better; {outputs} in it becomes the path of an .npz, "
                   "{labels} the file of --labels")
+      ->check([](const std::string& text) -> std::string {
+        if (text.empty() || find_metric(text) || text.find("{outputs}") != std::string::npos) return "";
+        return concat("found ", one_line(text), ", wanted ", metric_names(),
+                      ", or a command that says where the file with the outputs comes: write {outputs} there");
+      })
       ->type_name("METRIC");
 }
 
@@ -233,11 +239,13 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
           "--onnx-format", [&options](const std::string& word) { options.format = onnx_format_of(word); },
           "write quantized operators as qdq, float operators between DequantizeLinear and QuantizeLinear (default), or "
           "as qoperator: QLinearConv, QLinearMatMul, ...")
+      ->check(one_of({"qdq", "qoperator"}))
       ->type_name("FORMAT");
   verb.add_option_function<std::string>(
           "--onnx-groups", [&options](const std::string& word) { options.groups = onnx_groups_of(word); },
           "write weights in groups as matmul-nbits (4 or 8 bits) or as blocks of DequantizeLinear (opset 21) (default: "
           "4 bits as matmul-nbits)")
+      ->check(one_of({"matmul-nbits", "blocks"}))
       ->type_name("FORM");
   return {opset, are_signed};
 }

@@ -19,6 +19,7 @@
 #include "lower/integer_layers.h"
 #include "lower/lower.h"
 #include "profile/runtime_verdicts.h"
+#include "profile/transformers_js.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
@@ -66,7 +67,7 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
   }
   shown.classes = read_classes(options.classes, count_classes(program), host.files);
   QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument, "--labels needs samples; give them with --test");
-  if (!options.labels.empty()) shown.labels = read_labels(options.labels, *shown.data, shown.classes, host.files);
+  if (!options.labels.empty()) shown.labels = labels_from(options.labels, *shown.data, shown.classes, host);
   return shown;
 }
 
@@ -397,6 +398,7 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
           "the precisions that operators may get for these goals: int8-weights (in place of 2 to 5 bits), int16 "
           "(activations), bf16, float (float and int8-weights; with --max- options: all)")
       ->delimiter(',')
+      ->check(one_of({"int8-weights", "int16", "bf16", "float"}))
       ->type_name("NAMES");
   verb.add_option("--search", options->search,
                   "the file that keeps the search for these goals; a later run resumes from it")
@@ -511,6 +513,7 @@ void add_quantize(CommandLine& line) {
   verb->add_option("--dtypes", options->dtypes,
                    "the files for transformers.js to write: fp32,fp16,q8,int8,uint8,q4,q4f16,bnb4 (all)")
       ->delimiter(',')
+      ->check(one_of(transformers_js_dtypes()))
       ->type_name("NAMES");
   verb->add_option("--model-file-name", options->model_file_name, "how the names of those files begin (model)")
       ->type_name("NAME");

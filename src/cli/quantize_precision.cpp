@@ -43,7 +43,7 @@ Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data,
     return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").agreement(floats); },
             *options.target_agreement, "agreement"};
   Classes classes = read_classes(options.classes, count_classes(recovery.prepared().program()), host.files);
-  const std::vector<int64_t> labels = read_labels(options.labels, data, classes, host.files);
+  const std::vector<int64_t> labels = labels_from(options.labels, data, classes, host);
   return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").top(1, labels); },
           floats.top(1, labels) - *options.target_drop, "top-1"};
 }
@@ -116,10 +116,6 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
   QDQ_CHECK(!options.max_size || !(options.use_reference_representation || options.no_fold_quantize), kInvalidArgument,
             "--max-size goes with files of quantize and dequantize operators around folded weights; leave out ",
             options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
-  for (const std::string& name : options.precisions)
-    QDQ_CHECK(
-        precision_from_name(name) != Precision::kInt8, kInvalidArgument,
-        "--precisions names what operators may get besides the recipe's integers: int8-weights, int16, bf16 or float");
   return true;
 }
 

@@ -35,7 +35,7 @@ struct Score {
 struct Evaluated {
   Evaluated(const std::string& model, const EvaluateOptions& options, Host& host)
       : file(load_model(model, host.files)), session(open_session(file.program, options.session, host)),
-        data(open_data(options.data, file.program, options.data_options, host.files)) {
+        data(open_named(options.data, file.program, options.data_options, host)) {
     score.model = model;
     score.bytes = file.file_bytes;
   }
@@ -157,9 +157,24 @@ void print_warnings(const Data& data, Host& host) {
   for (const std::string& warning : data.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
 }
 
+void refuse_name(const std::string& problem, const std::string& path, Host& host) {
+  if (!problem.empty() && host.files.is_file(path)) throw CLI::ValidationError(problem);
+}
+
+std::vector<int64_t> labels_from(const std::string& path, const Data& data, Classes& classes, Host& host) {
+  refuse_name(name_problem_of_labels(path), path, host);
+  return read_labels(path, data, classes, host.files);
+}
+
+std::unique_ptr<Data> open_named(const std::string& path, const Program& program, const DataOptions& options,
+                                 Host& host) {
+  refuse_name(name_problem_of_data(path), path, host);
+  return open_data(path, program, options, host.files);
+}
+
 std::unique_ptr<Data> open_samples(const std::string& path, const Program& program, const DataOptions& options,
                                    Host& host) {
-  auto data = open_data(path, program, options, host.files);
+  auto data = open_named(path, program, options, host);
   print_warnings(*data, host);
   return data;
 }
@@ -192,9 +207,10 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 
 void run(const RunOptions& options, Host& host) {
   if (options.generate > 0) return generate(options, host);
-  QDQ_CHECK(!options.inputs.empty(), kInvalidArgument, "there is nothing to run ", options.model,
-            " on; give --inputs, or --generate and --prompt for a decoder");
-  QDQ_CHECK(!options.output.empty(), kInvalidArgument, "give -o, the file for the outputs (.npz)");
+  if (options.inputs.empty())
+    throw CLI::ValidationError(concat("there is nothing to run ", options.model,
+                                      " on; give --inputs, or --generate and --prompt for a decoder"));
+  if (options.output.empty()) throw CLI::ValidationError("give -o, the file for the outputs (.npz)");
   check_outputs({{"-o", options.output, {".npz"}}}, {options.model, options.inputs, options.data_options.preprocess},
                 host);
   check_preprocess(options.data_options, {options.inputs});
@@ -231,11 +247,14 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   const std::optional<Measure> measure =
       measures ? std::optional<Measure>(std::in_place, options.metric, options.labels) : std::nullopt;
   const bool has_labels = !options.labels.empty() && !measures;
-  QDQ_CHECK(has_labels || measures || options.models.size() > 1, kInvalidArgument, "there is nothing to judge ",
-            options.models[0],
-            " by; give --labels, the samples' classes, a --metric, or the float model in front of it");
-  QDQ_CHECK(!measure || !measure->reads_reference() || options.models.size() > 1, kInvalidArgument, options.metric,
-            " compares with the float model; give it in front of ", options.models[0]);
+  const bool has_reference = options.models.size() > 1;
+  if (!has_labels && !measures && !has_reference)
+    throw CLI::ValidationError(concat("there is nothing to judge ", options.models[0],
+                                      " by; give --labels, the samples' classes, a --metric, or the float model in "
+                                      "front of it"));
+  if (measure && measure->reads_reference() && !has_reference)
+    throw CLI::ValidationError(
+        concat(options.metric, " compares with the float model; give it in front of ", options.models[0]));
   std::vector<Evaluated> models;
   for (const std::string& model : options.models) models.emplace_back(model, options, host);
   print_warnings(*models[0].data, host);
@@ -243,7 +262,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   for (const Evaluated& model : models) {
     if (!has_labels) break;
     Classes classes = read_classes(options.classes, count_classes(model.file.program), host.files);
-    labels.push_back(read_labels(options.labels, *model.data, classes, host.files));
+    labels.push_back(labels_from(options.labels, *model.data, classes, host));
   }
   evaluate_batches(models, has_labels, measure ? &*measure : nullptr, host);
   for (Evaluated& model : models)

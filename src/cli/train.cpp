@@ -96,7 +96,7 @@ std::vector<int64_t> labels_of(const TrainOptions& options, const Program& progr
   QDQ_CHECK(options.loss != "mse", kInvalidArgument,
             "--loss mse compares numbers, but labels are classes; leave them out, and add --distill 1");
   Classes classes = read_classes(options.classes, count_classes(program), host.files);
-  return read_labels(options.labels, data, classes, host.files);
+  return labels_from(options.labels, data, classes, host);
 }
 
 // Images changed at random, where the options say so.

@@ -288,7 +288,14 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output);
 void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host);
 // What the data holds and the program does not read.
 void print_warnings(const Data& data, Host& host);
-// open_data(), with its warnings on the standard error output.
+// Throws CLI::ValidationError if a file that is there has a name with a problem.
+void refuse_name(const std::string& problem, const std::string& path, Host& host);
+// read_labels(), for which the name of another kind of file is wrong usage.
+std::vector<int64_t> labels_from(const std::string& path, const Data& data, Classes& classes, Host& host);
+// open_data() with the same rule.
+std::unique_ptr<Data> open_named(const std::string& path, const Program& program, const DataOptions& options,
+                                 Host& host);
+// The same, with its warnings on the standard error output.
 std::unique_ptr<Data> open_samples(const std::string& path, const Program& program, const DataOptions& options,
                                    Host& host);
 // Samples of a folder of images are what a preprocess file is for: refuses one that no place of them needs.

@@ -36,6 +36,15 @@ ReadPreprocess read_preprocess(const std::string& path, Files& files) {
   return {format::parse_preprocess(json, path), format::print_json(json)};
 }
 
+std::string name_problem_of_data(const std::string& path) {
+  for (const char* ending : {".npz", ".npy", ".tar"})
+    if (ends_with(path, ending)) return "";
+  if (path == "-") return "";
+  return path +
+         " is not data that qdq reads; wanted an .npz, an .npy, a folder of images or a .tar of images, or - for "
+         "arrays on the standard input";
+}
+
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options,
                                 Files& files) {
   QDQ_CHECK(options.batch_size >= 1, kInvalidArgument, "the batch size is ", options.batch_size,
@@ -53,9 +62,8 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
   // A file that is not there is told first, whatever its ending.
   const auto source = std::make_shared<format::FileSource>(files, path);
   bool is_npz = ends_with(path, ".npz");
-  QDQ_CHECK(is_npz || path == "-" || ends_with(path, ".npy"), kInvalidArgument, path,
-            " is not data that qdq reads; wanted an .npz, an .npy, a folder of images or a .tar of images, or - for "
-            "arrays on the standard input");
+  const std::string problem = name_problem_of_data(path);
+  QDQ_CHECK(problem.empty(), kInvalidArgument, problem);
   if (path == "-") is_npz = source->size() > 1 && source->read(0, 2).text() == "PK";
   return open_arrays(source, is_npz, inputs, options, path, files);
 }

@@ -72,6 +72,10 @@ class Data {
 std::unique_ptr<Data> open_data(const std::string& path, const Program& program, const DataOptions& options = {},
                                 Files& files = disk());
 
+// What is wrong with the name of a file as data, or as labels; "" if open_data() or read_labels() reads such files.
+std::string name_problem_of_data(const std::string& path);
+std::string name_problem_of_labels(const std::string& path);
+
 // Tensors of several batches as one, along the first axis. Throws Error{kInvalidArgument} if they have no axes.
 Tensor join_batches(const std::vector<Tensor>& parts);
 

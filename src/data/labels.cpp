@@ -182,6 +182,13 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
   return classes;
 }
 
+std::string name_problem_of_labels(const std::string& path) {
+  for (const char* ending : {".npy", ".npz", ".csv"})
+    if (ends_with(path, ending)) return "";
+  if (path == "folders" || path == "cls") return "";
+  return path + " is not a file of labels; wanted .npy, .npz or .csv, or one of the words folders and cls";
+}
+
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& disk) {
   std::vector<int64_t> labels;
   const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && has_files(data));
@@ -202,8 +209,8 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
               " arrays; wanted one, or one named labels");
     labels = integers_of((named != arrays.end() ? *named : arrays[0]).tensor, path);
   } else {
-    QDQ_CHECK(ends_with(path, ".npy"), kInvalidArgument, path,
-              " is not a file of labels; wanted .npy, .npz or .csv, or one of the words folders and cls");
+    const std::string problem = name_problem_of_labels(path);
+    QDQ_CHECK(problem.empty(), kInvalidArgument, problem);
     labels = integers_of(format::read_npy(bytes, path), path);
   }
   // Lists have also the labels of the samples that the limit leaves out.

@@ -222,8 +222,12 @@ TEST_F(CalibrateTest, PartsThatDoNotBelongTogetherAreRefusedByName) {
   EXPECT_FALSE(host.is_file("out.json"));
   // A part is not taken for the whole.
   expect_error({"quantize", "model.pt2", "--calibrate", "1.json", "-o", "out.pt2"}, {"1.json", "1/3", "qdq merge"});
-  expect_error(calibrate("4/3", "x.json"), {"--shard"});
-  expect_error(calibrate("1-2/3", "x.json"), {"wanted one shard, such as 3/16"});
+  for (const char* shard : {"4/3", "1-2/3", "x"}) {
+    EXPECT_EQ(run(calibrate(shard, "x.json")), 2);
+    EXPECT_NE(host.err.find(concat("--shard: found ", shard, ", wanted one shard, counted from 1, such as 3/16")),
+              std::string::npos)
+        << host.err;
+  }
   ASSERT_EQ(run({"merge", "3.json", "1.json", "2.json", "-o", "out.json"}), 0) << host.err;
   expect_error({"quantize", "model.pt2", "--calibrate", "out.json", "--quantizer", "x86-inductor", "-o", "out.pt2"},
                {"out.json", "another recipe"});

@@ -455,7 +455,9 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithAFolder) {
     EXPECT_FALSE(host.is_folder("f"));
     return host.err;
   };
-  EXPECT_NE(refused({"--dtypes", "q9"}).find("'q9'"), std::string::npos) << host.err;
+  EXPECT_NE(refused({"--dtypes", "q8,q9"}).find("--dtypes: found q9 (did you mean q8?), wanted fp32, fp16, q8, "),
+            std::string::npos)
+      << host.err;
   EXPECT_NE(refused({"--report", "r.html"}).find("--report is for one file"), std::string::npos) << host.err;
   EXPECT_NE(refused({"--model-file-name", "a/b"}).find("'a/b'"), std::string::npos) << host.err;
   EXPECT_NE(run({"quantize", "m.onnx", "-o", "m.q.onnx", "--for", "ort", "--dtypes", "q4", "--calibrate", "x.npz"}), 0);

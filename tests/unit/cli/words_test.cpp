@@ -53,6 +53,33 @@ TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
   EXPECT_TRUE(says("qdq quantize has no option --zzzzzzzzzzzz; see qdq quantize --help")) << host.err;
 }
 
+TEST_F(WordsTest, NamesOfOtherKindsOfFilesAreWrongUsage) {
+  host.contents["notes.txt"] = {std::byte{0x68}, std::byte{0x69}};
+  const std::string data = "notes.txt is not data that qdq reads; wanted an .npz";
+  for (const auto& [args, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"quantize", "model.pt2", "--calibrate", "notes.txt", "-o", "out.pt2"}, data},
+           {{"evaluate", "model.pt2", "model.pt2", "--data", "notes.txt"}, data},
+           {{"run", "model.pt2", "--inputs", "notes.txt", "-o", "out.npz"}, data},
+           {{"evaluate", "model.pt2", "--data", "data.npz", "--labels", "notes.txt"},
+            "notes.txt is not a file of labels; wanted .npy, .npz or .csv"},
+           {{"evaluate", "model.pt2", "model.pt2", "--data", "data.npz", "--metric", "box-f2"},
+            "--metric: found box-f2, wanted box-f1, box-map, token-f1, perplexity, or a command"},
+           {{"fuse", "model.pt2", "f.pt2", "--fx", "onedn"}, "--fx: found onedn (did you mean onednn?), wanted native"},
+           {{"convert", "model.pt2", "m.onnx", "--onnx-format", "qdqq"}, "--onnx-format: found qdqq"},
+           {{"convert", "model.pt2", "m.onnx", "--onnx-groups", "rows"}, "wanted matmul-nbits or blocks"},
+           {{"inspect", "model.pt2", "--lowered", "low"}, "wanted a name that ends in .json"},
+           {{"run", "model.pt2"}, "there is nothing to run model.pt2 on; give --inputs"},
+           {{"run", "model.pt2", "--inputs", "data.npz"}, "give -o"}}) {
+    EXPECT_EQ(run(args), 2) << wanted;
+    EXPECT_TRUE(says(wanted)) << host.err;
+  }
+  // A file that is not there is told first: the work fails.
+  EXPECT_EQ(run({"evaluate", "model.pt2", "model.pt2", "--data", "nowhere.txt"}), 1);
+  EXPECT_TRUE(says("cannot read nowhere.txt")) << host.err;
+  EXPECT_EQ(run({}), 2);
+  EXPECT_EQ(host.err, "qdq: a verb is missing, such as quantize; see qdq --help\n");
+}
+
 // What belongs to an option that is not there does nothing, and is refused.
 TEST_F(WordsTest, OptionsThatWouldDoNothingAreRefused) {
   const auto train = [](std::vector<std::string> more) {
@@ -239,7 +266,7 @@ TEST_F(WordsTest, EvaluatesWithoutLabelsBesideTheFirstModel) {
   EXPECT_NE(host.out.find("SQNR"), std::string::npos) << host.out;
   EXPECT_NE(host.out.find(" dB"), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("equal"), std::string::npos) << host.out;
-  EXPECT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz"}), 1);
+  EXPECT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz"}), 2);
   EXPECT_TRUE(says("nothing to judge model.pt2 by")) << host.err;
 }
 
@@ -260,8 +287,9 @@ TEST_F(WordsTest, MeasuresByACommand) {
   EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "mean {outputs}"}), 0) << host.err;
   EXPECT_NE(host.out.find("metric"), std::string::npos) << host.out;
 
-  for (const auto& [command, wanted] : {std::pair("mean", "write {outputs} there"),
-                                        std::pair("mean {outputs} {labels}", "give their file with --labels"),
+  EXPECT_EQ(run(with("mean")), 2);
+  EXPECT_TRUE(says("write {outputs} there")) << host.err;
+  for (const auto& [command, wanted] : {std::pair("mean {outputs} {labels}", "give their file with --labels"),
                                         std::pair("median {outputs}", "ended with status 127; wanted 0"),
                                         std::pair("mean {outputs} silent", "printed is ''; wanted a number")}) {
     EXPECT_EQ(run(with(command)), 1);
@@ -278,7 +306,7 @@ TEST_F(WordsTest, LeavesOperatorsInFloatUntilACommandIsContent) {
   EXPECT_FALSE(says("reach")) << host.err;
   EXPECT_EQ(run(quantize({"--target-metric", "1"})), 2);
   EXPECT_EQ(run(quantize({"--metric", "mean {outputs}"})), 2);
-  EXPECT_EQ(run(quantize({"--target-metric", "1", "--metric", "mean"})), 1);
+  EXPECT_EQ(run(quantize({"--target-metric", "1", "--metric", "mean"})), 2);
   EXPECT_TRUE(says("write {outputs} there")) << host.err;
 }
 
@@ -312,11 +340,13 @@ TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
   // A search belongs to one model and recipe.
   EXPECT_EQ(run(quantize({"--max-size", "1MB", "--weight-bits", "4", "--search", "search.json"})), 1);
   EXPECT_TRUE(says("search.json is the search of another program")) << host.err;
+  for (const char* name : {"int3", "int8", "bf16,int8"}) {
+    EXPECT_EQ(run(quantize({"--max-size", "1MB", "--precisions", name})), 2) << name;
+    EXPECT_TRUE(says("wanted int16, bf16 or float")) << host.err;
+  }
   for (const auto& [words, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--precisions", "float"}, "--precisions needs a goal"},
            {{"--search", "s.json"}, "--search needs a goal"},
-           {{"--max-size", "1MB", "--precisions", "int3"}, "there is no precision 'int3'"},
-           {{"--max-size", "1MB", "--precisions", "int8"}, "int16, bf16 or float"},
            {{"--max-size", "1MB", "--no-fold-quantize"}, "leave out --no-fold-quantize"},
            {{"--max-latency", "0"}, "wanted milliseconds above 0"}}) {
     EXPECT_EQ(run(quantize(words)), 1) << wanted;
@@ -374,15 +404,13 @@ TEST_F(WordsTest, MeasuresByMetricsOfItsOwn) {
 
   for (const auto& [args, wanted] :
        {std::pair(std::vector<std::string>{"--metric", "box-f1"}, "hold no boxes that are known"),
-        std::pair(std::vector<std::string>{"--metric", "box-f1", "--labels", "labels.npy"}, "leave out --labels"),
-        std::pair(std::vector<std::string>{"--metric", "box-f2"},
-                  "--metric box-f2 is none of box-f1, box-map, token-f1, perplexity, nor a command")}) {
+        std::pair(std::vector<std::string>{"--metric", "box-f1", "--labels", "labels.npy"}, "leave out --labels")}) {
     std::vector<std::string> all = {"evaluate", "model.pt2", "out.pt2", "--data", "data.npz"};
     all.insert(all.end(), args.begin(), args.end());
     EXPECT_EQ(run(all), 1);
     EXPECT_TRUE(says(wanted)) << host.err;
   }
-  EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "box-map"}), 1);
+  EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "box-map"}), 2);
   EXPECT_TRUE(says("box-map compares with the float model; give it in front of out.pt2")) << host.err;
 }
 
