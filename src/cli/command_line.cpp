@@ -1,6 +1,11 @@
 #include "cli/command_line.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "base/version.h"
@@ -9,12 +14,65 @@
 
 namespace qdq {
 
+namespace {
+
+// Words in lines of at most `width` letters; a word that is longer has a line of its own.
+std::string in_lines(std::string_view text, size_t width) {
+  std::string out;
+  size_t used = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+    if (used > 0) out += used + 1 + word.size() > width ? '\n' : ' ';
+    used = out.empty() || out.back() == '\n' ? word.size() : used + 1 + word.size();
+    out += word;
+  }
+  return out;
+}
+
+// "not with --fx, --for"; empty if there are none.
+std::string named(const char* words, const std::set<CLI::Option*>& options) {
+  std::string out;
+  for (const CLI::Option* option : options) out += concat(out.empty() ? words : ",", " ", option->get_name());
+  return out;
+}
+
+// Help for a terminal of 80 columns. What an option needs and what it does not go with follows its description.
+struct HelpFormatter : CLI::Formatter {
+  static constexpr size_t kColumns = 80;
+
+  std::string make_subcommand(const CLI::App* verb) const override {
+    std::ostringstream out;
+    const size_t indent = get_column_width();
+    CLI::detail::format_help(out, verb->get_name(), in_lines(verb->get_description(), kColumns - indent), indent);
+    return out.str();
+  }
+
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0) return "";
+    std::string out;
+    if (!option->get_positional()) out += " " + option->get_type_name();
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) out += " ...";
+    return option->get_required() ? out + " (required)" : out;
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string limits = named("needs", option->get_needs());
+    const std::string others = named("not with", option->get_excludes());
+    if (!limits.empty() && !others.empty()) limits += "; ";
+    limits += others;
+    const std::string& text = option->get_description();
+    return in_lines(limits.empty() ? text : concat(text, " (", limits, ")"), kColumns - get_column_width());
+  }
+};
+
+}  // namespace
+
 CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), command(std::move(command)) {
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "print this help");
-  for (const auto& [theirs, ours] :
-       {std::pair("SUBCOMMAND", "VERB"), std::pair("Positionals", "Arguments"), std::pair("REQUIRED", "(required)"),
-        std::pair("Needs", "needs"), std::pair("Excludes", "not with")})
+  app.formatter(std::make_shared<HelpFormatter>());
+  for (const auto& [theirs, ours] : {std::pair("SUBCOMMAND", "VERB"), std::pair("Positionals", "Arguments")})
     app.get_formatter()->label(theirs, ours);
   app.set_version_flag(
       "--version", [] { return concat("qdq ", QDQ_VERSION, " (", machine_text(), ")"); },

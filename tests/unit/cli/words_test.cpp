@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 #include "format/bytes.h"
 #include "format/json.h"
@@ -31,6 +32,22 @@ TEST_F(WordsTest, HelpIsAVerbToo) {
     EXPECT_EQ(run(args), 2);
     EXPECT_TRUE(says("did you mean quantize?")) << host.err;
   }
+}
+
+TEST_F(WordsTest, HelpFitsATerminalOf80Columns) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"help"}, {"help", "quantize"}, {"help", "train"}, {"help", "recipe"}}) {
+    ASSERT_EQ(run(words), 0);
+    std::istringstream lines(host.out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+  ASSERT_EQ(run({"help", "run"}), 0);
+  EXPECT_NE(host.out.find("\n  MODEL (required)            the model (.pt2 or .onnx)\n"), std::string::npos)
+      << host.out;
+  EXPECT_NE(host.out.find("\n  --top-k K                   draw among the K most likely tokens only (all)\n"
+                          "                              (needs --generate)\n"),
+            std::string::npos)
+      << host.out;
 }
 
 TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
