@@ -24,6 +24,8 @@ test("a model of 2000 operators: rows are few, scroll to the end, and the graph 
   await page.click("#undo");
   await page.waitForSelector("td.outcome.quantized");
   const rows = page.locator("#layers-view tbody tr:not(.gap)");
+  // The file calls its weights w0, w1, ...
+  expect(await rows.first().textContent()).toContain("64 B[4, 4, 1, 1]");
   expect(await page.getAttribute("#layers-view table", "aria-rowcount")).toBe("2001");
   expect(await rows.count()).toBeLessThan(60);
   await page.locator("#layers-view .scroll").evaluate((box) => {

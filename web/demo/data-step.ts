@@ -226,8 +226,7 @@ export function dataStep(store: Store): DataStep {
       fail("");
       store.update({ [use]: { choice, info } });
     } catch (error) {
-      // The API names files as those of a folder "data", which nobody has here.
-      fail((error as Error).message.replace(/^data\//, ""));
+      fail((error as Error).message);
       store.update({ [use]: undefined });
     }
     return false;

@@ -45,7 +45,7 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
   const weights = new Map<string, { bytes: number; shape: string }>();
   const heads = ["Operator", "Becomes", "Setting", "SQNR", "Bar", "Own noise", "Weights", "Because"];
   const table = virtualTable<Line>("layers", heads, ({ operator, error }) => {
-    const weight = weights.get(operator.module);
+    const weight = weights.get(operator.node);
     const line = row(
       operatorCell(operator, choose),
       outcomeCell(operator.outcome),
@@ -93,9 +93,14 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
     if (filter.value !== state.find) filter.value = state.find;
     if (changed.has("model")) {
       weights.clear();
-      for (const { name, bytes, shape } of state.model?.program.attributes ?? []) {
-        const module = /^(.*)\.weight$/.exec(name)?.[1];
-        if (module !== undefined) weights.set(module, { bytes, shape: formatShape(shape) });
+      const { attributes = [], nodes = [] } = state.model?.program ?? {};
+      const known = new Map(attributes.map((attribute) => [attribute.name, attribute]));
+      // The largest tensor that an operator reads, whatever the file calls it.
+      for (const { op, target, users } of nodes) {
+        const read = op === "get_attr" ? known.get(target) : undefined;
+        if (!read) continue;
+        const weight = { bytes: read.bytes, shape: formatShape(read.shape) };
+        for (const user of users) if (read.bytes > (weights.get(user)?.bytes ?? 0)) weights.set(user, weight);
       }
     }
     if (changed.has("explanation")) {

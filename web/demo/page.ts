@@ -28,14 +28,15 @@ export const formatSeconds = (seconds: number): string =>
 
 export const isImage = (name: string): boolean => /\.(jpe?g|png|bmp)$/i.test(name);
 
-// Where a step says what went wrong. An empty reason takes it away.
+// Where a step says what went wrong. An empty reason takes it away. openData() names files as those of a folder "data",
+// which nobody has here.
 export function problemLine(): { element: HTMLElement; fail(reason: string): void } {
   const element = h("p", { class: "problem", role: "alert", hidden: true });
   return {
     element,
     fail(reason) {
       const isNew = element.hidden && reason !== "";
-      element.textContent = reason;
+      element.textContent = reason.replace(/^data\//, "");
       element.hidden = reason === "";
       // On a phone the place of the sentence may lie below the window.
       if (isNew) element.scrollIntoView({ block: "nearest" });
