@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernel/panel.h"
@@ -17,8 +18,11 @@ int64_t row_chunk(int64_t depth) {
   return std::clamp<int64_t>((int64_t{1} << 17) / std::max<int64_t>(depth, 1) / kPanel * kPanel, kPanel, 256);
 }
 
-// out = a * b with b packed in panels of 16 lanes; packs a in chunks of rows.
-void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const float* packed_b,
+// b packed in panels of 16 lanes.
+LaneOperand packed_lanes(const float* packed, int64_t depth) { return {packed, depth * kPanel, nullptr}; }
+
+// out = a * b; packs a in chunks of rows.
+void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const LaneOperand& b,
               const float* bias, BiasAxis axis, float* out, int64_t out_stride) {
   if (rows * columns == 0) return;
   const int64_t row_step = std::min(row_chunk(depth), round_up(rows, kPanel));
@@ -39,7 +43,7 @@ void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
       if (chunk != packed_chunk) pack_panels(a, row, count, depth, panel, packed.get());
       packed_chunk = chunk;
       const int64_t width = std::min(kLaneChunk, columns - column);
-      const LaneOperand lanes{packed_b + column * depth, depth * kPanel, nullptr};
+      const LaneOperand lanes{b.data + column * (b.offsets ? 1 : depth), b.panel_stride, b.offsets};
       multiply_tile(packed.get(), panel, count, lanes, width, depth, tile.get(), kLaneChunk);
       store_tile(tile.get(), kLaneChunk, count, width, row_bias ? row_bias + row : nullptr,
                  column_bias ? column_bias + column : nullptr, out + row * out_stride + column, out_stride);
@@ -48,6 +52,12 @@ void multiply(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,
 }
 
 MatrixView transposed(const MatrixView& m) { return {m.data, m.column_stride, m.row_stride}; }
+
+// So few rows that packing b would take longer than the product with it.
+constexpr int64_t kFewRows = 4;
+bool is_read_in_place(int64_t rows, int64_t columns, const MatrixView& b) {
+  return rows <= kFewRows && b.column_stride == 1 && columns % kPanel == 0;
+}
 
 }  // namespace
 
@@ -102,19 +112,27 @@ PackedRows pack_rows(const MatrixView& w, int64_t rows, int64_t depth) {
 }
 
 void linear_f32(const float* x, int64_t m, const PackedRows& weight, const float* bias, float* out) {
-  multiply(m, weight.rows, weight.depth, {x, weight.depth, 1}, weight.data.data<float>(), bias,
-           bias ? BiasAxis::kColumn : BiasAxis::kNone, out, weight.rows);
+  multiply(m, weight.rows, weight.depth, {x, weight.depth, 1}, packed_lanes(weight.data.data<float>(), weight.depth),
+           bias, bias ? BiasAxis::kColumn : BiasAxis::kNone, out, weight.rows);
 }
 
 void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias,
               BiasAxis axis, float* out, int64_t out_row_stride) {
+  // A vector as one row rather than as one of 16 lanes.
+  if (columns == 1 && rows > 1 && axis == BiasAxis::kNone && out_row_stride == 1)
+    return gemm_f32(1, rows, depth, transposed(b), transposed(a), nullptr, axis, out, rows);
+  if (is_read_in_place(rows, columns, b)) {
+    std::vector<int64_t> offsets(static_cast<size_t>(depth));
+    for (int64_t k = 0; k < depth; ++k) offsets[static_cast<size_t>(k)] = k * b.row_stride;
+    return multiply(rows, columns, depth, a, {b.data, 0, offsets.data()}, bias, axis, out, out_row_stride);
+  }
   const Scratch packed = make_scratch(round_up(columns, kPanel) * depth);
   parallel_for(divide_up(columns, kPanel), std::max<int64_t>(1, 4096 / std::max<int64_t>(depth, 1)),
                [&](int64_t begin, int64_t end) {
                  pack_panels(transposed(b), begin * kPanel, std::min(end * kPanel, columns) - begin * kPanel, depth,
                              kPanel, packed.get() + begin * kPanel * depth);
                });
-  multiply(rows, columns, depth, a, packed.get(), bias, axis, out, out_row_stride);
+  multiply(rows, columns, depth, a, packed_lanes(packed.get(), depth), bias, axis, out, out_row_stride);
 }
 
 void matmul_f32(int64_t batch, int64_t rows, int64_t columns, int64_t depth, const MatrixView& a,

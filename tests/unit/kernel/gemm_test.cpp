@@ -33,7 +33,8 @@ std::vector<float> plain_gemm(const GemmCase& p, const std::vector<float>& a, co
 
 TEST(Gemm, MatchesTheDocumentedOrderForAnyShapeBiasAndThreads) {
   const GemmCase cases[] = {{1, 1, 1},     {1, 70, 300}, {3, 5, 7},     {17, 33, 257}, {16, 64, 256},
-                            {50, 49, 513}, {2, 130, 0},  {270, 20, 31}, {0, 5, 7},     {5, 0, 7}};
+                            {50, 49, 513}, {2, 130, 0},  {270, 20, 31}, {0, 5, 7},     {5, 0, 7},
+                            {1, 64, 300},  {4, 96, 600}, {2, 16, 0},    {33, 1, 300},  {5, 1, 0}};
   Random random(1);
   for (const GemmCase& p : cases) {
     const auto a = random.floats(p.rows * p.depth), b = random.floats(p.depth * p.columns);
