@@ -1,5 +1,6 @@
 // Resizing, padding and the norms of planes on the portable loops.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/parallel.h"
@@ -19,12 +20,15 @@ struct ResizedAxis {
   std::vector<int64_t> index;
   std::vector<float> weight;
   bool chooses = true;  // one tap of weight 1 each
+  // All weights are multiples of 1/64, so that floats hold what two such axes make of bytes.
+  bool is_exact_for_bytes = true;
 
   explicit ResizedAxis(const ResizeTaps& taps) {
     for (const std::vector<ResizeTap>& here : taps) {
       first.push_back(static_cast<int64_t>(index.size()));
       chooses = chooses && here.size() == 1 && here[0].weight == 1;
       for (const ResizeTap& tap : here) {
+        is_exact_for_bytes = is_exact_for_bytes && tap.weight * 64 == std::floor(tap.weight * 64);
         index.push_back(tap.index);
         weight.push_back(static_cast<float>(tap.weight));
       }
@@ -39,19 +43,23 @@ struct ResizedAxis {
 };
 
 // upsample_* of images and of sequences, along the height and then along the width, each sum rounded at every step.
+// Bytes are computed in floats, where that is exact.
 class ResizeOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
-    if (!is_f32(given) || given.dim() < 3 || given.dim() > 4 || given.numel() == 0)
+    const bool are_bytes = given.dtype() == DType::kU8 || given.dtype() == DType::kS8;
+    if (!(is_f32(given) || are_bytes) || given.dim() < 3 || given.dim() > 4 || given.numel() == 0)
       return run_reference(call, "its input is empty, not float32, or has other than one or two axes to resize");
     std::vector<ResizeTaps> taps = resize_taps(call);
     const ResizeTaps whole(1, std::vector<ResizeTap>(1, ResizeTap{0, 1.0}));
     const ResizedAxis rows(taps.size() == 2 ? taps[0] : whole), columns(taps.back());
+    if (are_bytes && !(rows.is_exact_for_bytes && columns.is_exact_for_bytes))
+      return run_reference(call, "floats do not hold its sums of bytes exactly");
     Shape sizes = given.sizes();
     sizes.back() = columns.size();
     if (taps.size() == 2) sizes[2] = rows.size();
-    const Tensor x = given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const Tensor x = are_bytes ? widened_halves(given) : given.contiguous(), out = uninitialized(sizes, DType::kF32);
     const int64_t in_w = given.size(-1), in_plane = taps.size() == 2 ? given.size(2) * in_w : in_w,
                   plane = rows.size() * columns.size(), planes = x.numel() / in_plane;
     parallel_for(planes, std::max<int64_t>(1, 16384 / plane), [&](int64_t begin, int64_t end) {
@@ -65,7 +73,7 @@ class ResizeOp : public CompiledOp {
         }
       }
     });
-    return out;
+    return are_bytes ? narrowed_to_halves(out, given.dtype()) : out;
   }
 
  private:

@@ -405,6 +405,8 @@ class SimdOps : public OpBackend {
     const bool is_half = !quantizes && is_half_dtype(result);
     if (const SimdOp* product = result == DType::kS32 ? find(integer_product_simd_ops(), name) : nullptr)
       return product->make(node, keeps(node, product->weight, program));
+    const bool are_bytes = result == DType::kU8 || result == DType::kS8;
+    if (are_bytes && name.starts_with("aten.upsample_") && find(name) != nullptr) return find(name)->make(node, false);
     if (chooses_among_bytes(node, name)) return make_simd_half(find(name)->make(node, false), node, -1, false);
     if (!quantizes && result != DType::kF32 && !is_half)
       return concat("the result is ", to_string(result), ", not float32, float16 or bfloat16");

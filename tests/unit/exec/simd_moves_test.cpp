@@ -419,5 +419,22 @@ TEST(SimdMoves, BytesAreChosenAsInTheReference) {
   }
 }
 
+// Twice the size has weights of quarters; other sizes round, and are left to the reference.
+TEST(SimdMoves, BytesAreResizedAsInTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kS8}) {
+    const Tensor x = integers({2, 3, 9, 7}, 256, dtype);
+    OneCall("aten.upsample_bilinear2d.vec", {x, Argument(List{18, 14}), Argument(false), Argument()})
+        .expect_equal("bilinear");
+    OneCall("aten.upsample_linear1d.vec", {x.select(0, 0), Argument(List{28}), Argument(false), Argument()})
+        .expect_equal("linear");
+    OneCall call("aten.upsample_bilinear2d.vec", {x, Argument(List{20, 17}), Argument(false), Argument()});
+    const std::unique_ptr<OpBackend> simd = make_simd_ops();
+    Interpreter fast(call.program, {simd.get()});
+    const std::vector<Value> found = fast.run_values(OneCall::values_of(call.clones()));
+    EXPECT_TRUE(bitwise_equal(*found[0].get_if<Tensor>(), *call.run_reference()[0].get_if<Tensor>()));
+    EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 1u);
+  }
+}
+
 }  // namespace
 }  // namespace qdq::simd_moves_test
