@@ -252,8 +252,6 @@ format::Json json_of_contestant(Contestant& one, const BenchmarkOptions& options
 }  // namespace
 
 void benchmark(const BenchmarkOptions& options, Host& host) {
-  QDQ_CHECK(options.runs >= 1, kInvalidArgument, "--runs is ", options.runs, "; it must be at least 1");
-  QDQ_CHECK(options.batch >= 1, kInvalidArgument, "--batch is ", options.batch, "; it must be at least 1");
   std::vector<Contestant> contestants;
   for (const std::string& model : options.models) contestants.push_back(prepare(model, options, host));
   measure(contestants, options, host);
@@ -275,12 +273,13 @@ void add_benchmark(CommandLine& line) {
   CLI::App* verb = line.verb("benchmark", "measure how fast models run, and where the time goes",
                              [options](Host& host) { benchmark(*options, host); });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx), run in turns")->required();
-  CLI::Option* batch = verb->add_option("--batch", options->batch, "samples per run (1)")->type_name("N");
+  CLI::Option* batch =
+      verb->add_option("--batch", options->batch, "samples per run (1)")->type_name("N")->check(whole_number(1));
   verb->add_option("--inputs", options->inputs,
                    "the inputs of all models, .npz or .npy; their first batch is run (default: random numbers)")
       ->type_name("IN")
       ->excludes(batch);
-  verb->add_option("--runs", options->runs, "runs of each model (50)")->type_name("N");
+  verb->add_option("--runs", options->runs, "runs of each model (50)")->type_name("N")->check(whole_number(1));
   add_session_options(*verb, options->session);
   verb->add_flag("--profile", options->profile,
                  "print the time of every step; for convolutions, linear layers and attention also the limit (their "

@@ -56,14 +56,29 @@ std::string unknown_option(const CLI::App& verb, std::span<const std::string> ar
   return {};
 }
 
+// CLI11's sentences about values in the form of qdq's own.
+std::string in_plain_words(const CLI::ParseError& error) {
+  const std::string text = one_line(error.what());
+  const std::string no_number = "Could not convert: ", too_many = ": At Most 1 required", too_few = ": 1 required ";
+  if (text.starts_with(no_number)) {
+    const size_t end = std::min(text.find(" = "), text.size());
+    const std::string option = text.substr(no_number.size(), end - no_number.size());
+    return concat(option, ": found ", text.substr(std::min(end + 3, text.size())), ", wanted a number");
+  }
+  if (const size_t end = text.find(too_many); end != std::string::npos)
+    return concat(text.substr(0, end), " is given more than once; wanted one value");
+  if (const size_t end = text.find(too_few); end != std::string::npos && text.ends_with(" missing"))
+    return concat(text.substr(0, end), " has no value behind it");
+  return text;
+}
+
 // What is wrong with the words, and where to read on.
 std::string wrong_usage(const CLI::App& app, std::span<const std::string> args, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   if (!chosen.empty())
     if (const std::string unknown = unknown_option(*chosen[0], args); !unknown.empty()) return unknown;
-  if (!chosen.empty()) return concat(one_line(error.what()), "; see qdq ", chosen[0]->get_name(), " --help");
-  if (args.empty()) return "a verb is missing, such as quantize; see qdq --help";
-  if (args[0].starts_with("-")) return concat(one_line(error.what()), "; see qdq --help");
+  if (!chosen.empty()) return concat(in_plain_words(error), "; see qdq ", chosen[0]->get_name(), " --help");
+  if (args.empty() || args[0].starts_with("-")) return "a verb is missing, such as quantize; see qdq --help";
   std::vector<std::string> verbs;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
     verbs.push_back(verb->get_name());

@@ -234,6 +234,7 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
           "--onnx-accuracy-level", options.accuracy_level,
           "how ONNX Runtime multiplies 4-bit weights in groups: 4 in int8, which is faster, 1 in float (default: "
           "as it likes)")
+      ->check(whole_number(0, 4))
       ->type_name("N");
   verb.add_option_function<std::string>(
           "--onnx-format", [&options](const std::string& word) { options.format = onnx_format_of(word); },

@@ -301,10 +301,10 @@ TEST_F(CliTest, BenchmarksModelsInTurns) {
     EXPECT_EQ(host.out.find("\n  [1] "), host.out.rfind("\n  [1] ")) << host.out;
     EXPECT_NE(host.out.find(", not by onednn [1]"), std::string::npos) << host.out;
   }
-  EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 1);
-  EXPECT_EQ(host.err, "qdq: --runs is 0; it must be at least 1\n");
-  EXPECT_EQ(run({"benchmark", "model.pt2", "--batch", "0"}), 1);
-  EXPECT_EQ(host.err, "qdq: --batch is 0; it must be at least 1\n");
+  EXPECT_EQ(run({"benchmark", "model.pt2", "--runs", "0"}), 2);
+  EXPECT_EQ(host.err, "qdq: --runs: found 0, wanted a whole number of at least 1; see qdq benchmark --help\n");
+  EXPECT_EQ(run({"benchmark", "model.pt2", "--batch", "0"}), 2);
+  EXPECT_EQ(host.err, "qdq: --batch: found 0, wanted a whole number of at least 1; see qdq benchmark --help\n");
 }
 
 // Whether the elements of a value lie one behind the other, only a run tells.

@@ -90,6 +90,15 @@ TEST_F(WordsTest, NamesOfOtherKindsOfFilesAreWrongUsage) {
     EXPECT_EQ(run(args), 2) << wanted;
     EXPECT_TRUE(says(wanted)) << host.err;
   }
+  for (const auto& [args, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"benchmark", "model.pt2", "--runs", "99999999999999999999"}, "wanted a whole number of at least 1"},
+           {{"train", "model.pt2", "--lr", "fast"}, "--lr: found fast, wanted a number; see qdq train --help"},
+           {quantize({"-o", "b.pt2"}), "--output is given more than once; wanted one value"},
+           {{"evaluate", "model.pt2", "--data"}, "--data has no value behind it"},
+           {{"--json"}, "a verb is missing"}}) {
+    EXPECT_EQ(run(args), 2) << wanted;
+    EXPECT_TRUE(says(wanted)) << host.err;
+  }
   // A file that is not there is told first: the work fails.
   EXPECT_EQ(run({"evaluate", "model.pt2", "model.pt2", "--data", "nowhere.txt"}), 1);
   EXPECT_TRUE(says("cannot read nowhere.txt")) << host.err;
