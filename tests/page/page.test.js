@@ -109,6 +109,19 @@ test("recovers accuracy to the bytes of the command line, and says what it broug
   const file = path.join(scratch, "cli.recovered.pt2");
   quantizeExample(file, "--recover");
   expect((await downloaded(page, "#save-model")).bytes.equals(readFileSync(file))).toBe(true);
+  // Its observers have ranges alone, and nothing speaks of dashed lines.
+  await openTab(page, "observers");
+  expect(await text(page, "#histograms")).toMatch(/^These observers have no histograms/);
+  // Both results have the same size and score; their names do not cover each other.
+  await page.getByLabel("Recover accuracy").uncheck();
+  await quantize(page);
+  await page.waitForFunction(() => document.querySelectorAll("#pareto .dot").length === 3);
+  expect(await text(page, "#histograms")).toMatch(/^Heights are logarithmic/);
+  await openTab(page, "pareto");
+  const [one, other] = await Promise.all(
+    ["Result 1", "Result 2"].map((name) => page.locator("#pareto .dot text", { hasText: name }).boundingBox()),
+  );
+  expect(Math.abs(one.y - other.y)).toBeGreaterThanOrEqual(Math.min(one.height, other.height) - 1);
   expect(problems).toEqual([]);
 });
 
