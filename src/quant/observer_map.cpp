@@ -1,6 +1,7 @@
 // Observers of annotated edges and outputs: union-find says who shares one.
 #include "quant/observer_map.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace qdq {
@@ -105,23 +106,49 @@ class Sharing {
     if (theirs && theirs == own) unite(*found, edge);
   }
 
+  bool is_shared(const EdgeOrNode& at) const {
+    const auto found = find(at);
+    return found && std::holds_alternative<SharedQuantizationSpec>(*points_[*found].spec);
+  }
+
+  // Where no reader of a value shares a spec of another place, the first of equal readers is united with all others,
+  // and nothing is left to do for these: a value with many readers would take the square of their number.
+  struct Readers {
+    bool share_nothing = true;
+    std::vector<std::optional<Comparable>> united;
+  };
+  Readers& readers_of(Node* input) {
+    const auto [found, is_new] = readers_.try_emplace(input);
+    if (is_new) {
+      const auto shares = [&](Node* user) { return is_shared(Edge{input, user}); };
+      found->second.share_nothing = !is_shared(input) && std::ranges::none_of(input->users(), shares);
+    }
+    return found->second;
+  }
+
+  void unite_with_readers(size_t i, Node* input, const Node* node) {
+    const auto own = comparable(*root_spec(i));
+    Readers& readers = readers_of(input);
+    if (readers.share_nothing) {
+      if (std::ranges::find(readers.united, own) != readers.united.end()) return;
+      readers.united.push_back(own);
+    }
+    for (Node* user : input->users())
+      if (user != node) unite_if_equal(i, own, Edge{input, user});
+    unite_if_equal(i, own, input);
+  }
+
   // PyTorch's order: first other users of the same tensor, then its producer's output, then what the spec itself says.
   void unite_one(size_t i) {
-    if (const Edge* edge = std::get_if<Edge>(&points_[i].at)) {
-      const auto own = comparable(*root_spec(i));
-      const auto [input, node] = *edge;
-      if (annotations_.at(node).allow_implicit_sharing) {
-        for (Node* user : input->users())
-          if (user != node) unite_if_equal(i, own, Edge{input, user});
-        unite_if_equal(i, own, input);
-      }
-    }
+    if (const Edge* edge = std::get_if<Edge>(&points_[i].at))
+      if (annotations_.at(edge->second).allow_implicit_sharing) unite_with_readers(i, edge->first, edge->second);
     if (const auto* shared = std::get_if<SharedQuantizationSpec>(points_[i].spec)) unite(require(shared->with, i), i);
   }
 
   const Annotations& annotations_;
   std::vector<Point> points_;
   std::unordered_map<EdgeOrNode, size_t, EdgeOrNodeHash> index_;
+  std::unordered_map<const Node*, Readers> readers_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <functional>
 
 #include "quant/pt2e.h"
@@ -167,6 +168,21 @@ TEST(Prepare, ConsumersWithEqualSpecsShare) {
   EXPECT_EQ(prepared.observers()[0].inserted_as.size(), 1u);
   const Graph& graph = *prepared.program().graph;
   EXPECT_EQ(graph.find("sigmoid")->arg(0).node(), graph.find("tanh")->arg(0).node());
+}
+
+// Each reader compared with each other one takes 40 s for this many.
+TEST(Prepare, ManyReadersOfAValueShareInTimeThatGrowsWithTheirNumber) {
+  constexpr size_t kReaders = 30000;
+  Graph graph;
+  Annotations annotations;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  for (size_t i = 0; i < kReaders; ++i)
+    annotations[graph.call("torch.ops.aten.relu.default", {x})].set_input(x, int8_spec());
+  const std::clock_t begin = std::clock();
+  const ObserverMap observers = make_observers(graph, annotations);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  ASSERT_EQ(observers.size(), kReaders);
+  for (const auto& [at, observer] : observers) ASSERT_EQ(observer, observers.front().second);
 }
 
 TEST(Prepare, NoImplicitSharingWhereItIsForbidden) {
