@@ -1,4 +1,5 @@
 // The native program: a Host made of the operating system around run_cli.
+#include <fcntl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/disk_output.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "cli/cli.h"
@@ -114,9 +116,29 @@ class NativeHost final : public qdq::Host {
   }
 };
 
+// A file that qdq opens must not get the number of a standard stream that the caller closed, for text would go into it.
+// Reading and writing such a stream goes on failing.
+void hold_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0)
+      static_cast<void>(open("/dev/null", (stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
+}
+
+// A full disk behind the standard output may show only at the end.
+int status_after_output(int status, qdq::Host& host) {
+  errno = 0;
+  const bool is_written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written) return status;
+  host.print_error(qdq::concat("qdq: cannot write to the standard output",
+                               errno != 0 ? qdq::concat(": ", qdq::reason_of(errno)) : std::string(), "\n"));
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  hold_closed_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of file sizes fails then, and qdq says so
   qdq::say_last_words();
   qdq::count_process_memory();
 #ifdef __GLIBC__
@@ -127,7 +149,5 @@ int main(int argc, char** argv) {
 #endif
   NativeHost host;
   const std::vector<std::string> args(argv + 1, argv + argc);
-  const int status = qdq::run_cli(args, host);
-  // A full disk behind the standard output shows only now.
-  return std::fflush(stdout) == 0 ? status : 1;
+  return status_after_output(qdq::run_cli(args, host), host);
 }

@@ -183,8 +183,18 @@ refuses(
 );
 refuses(
   "a limit of the file's size",
-  shell('ulimit -f 100; trap "" XFSZ; exec "$@"', [program, "convert", model, "out/c.pt2"]),
+  shell('ulimit -f 100; exec "$@"', [program, "convert", model, "out/c.pt2"]),
   /file too large/,
+);
+refuses(
+  "a closed standard output",
+  shell('exec "$@" >&-', [program, "inspect", model]),
+  /cannot write to the standard output: bad file descriptor/,
+);
+refuses(
+  "a full disk behind the standard output",
+  shell('exec "$@" >/dev/full', [program, "inspect", model]),
+  /cannot write to the standard output: no space left on device/,
 );
 refuses(
   "a pipe without a reader",
