@@ -368,7 +368,7 @@ TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
   EXPECT_TRUE(says("search.json is the search of another program")) << host.err;
   for (const char* name : {"int3", "int8", "bf16,int8"}) {
     EXPECT_EQ(run(quantize({"--max-size", "1MB", "--precisions", name})), 2) << name;
-    EXPECT_TRUE(says("wanted int16, bf16 or float")) << host.err;
+    EXPECT_TRUE(says("wanted int8-weights, int16, bf16 or float")) << host.err;
   }
   for (const auto& [words, wanted] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--precisions", "float"}, "--precisions needs a goal"},
