@@ -30,6 +30,14 @@ std::string full_name(const OnnxNode& node) {
   return node.domain.empty() ? node.op_type : concat(node.domain, ".", node.op_type);
 }
 
+// Why nobody can read what ONNX Runtime writes when it saves a model as it runs it here; nothing of other domains.
+std::string reason_of_domain(const std::string& domain) {
+  if (domain != "com.microsoft.nchwc") return {};
+  return "ONNX Runtime changed the layout for one kind of processor when it saved this file; open the model that it "
+         "was "
+         "made from, or save it at the level ORT_ENABLE_EXTENDED";
+}
+
 // Operators of sequences and optionals.
 bool is_list_operator(const std::string& op_type) {
   return op_type.find("Sequence") != std::string::npos || op_type.starts_with("Optional");
@@ -145,7 +153,7 @@ void OnnxImport::read_node(const OnnxNode& node) {
   if (scopes_.size() > 1) count_written_out();
   if (read_function(node)) return;
   const OnnxOperator* op = find_onnx_operator(full_name(node));
-  if (op == nullptr) return read_unknown(node, {});
+  if (op == nullptr) return read_unknown(node, reason_of_domain(node.domain));
   const bool has_graphs = std::any_of(node.attributes.begin(), node.attributes.end(),
                                       [](const OnnxAttribute& attribute) { return !attribute.graphs.empty(); });
   // Nothing is known of the tensors in lists either.

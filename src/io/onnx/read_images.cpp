@@ -139,6 +139,13 @@ void nhwc_max_pool(OnnxCall& call) {
   call.set(call.call("movedim.int", {pooled, 1, -1}));
 }
 
+// Channels last, those of the weight too, as ONNX Runtime's optimizer of diffusion models writes for GPUs.
+void nhwc_conv(OnnxCall& call) {
+  Node* input = call.call("movedim.int", {call.tensor(0), -1, 1});
+  Node* weight = call.call("movedim.int", {call.tensor(1), -1, 1});
+  call.set(call.call("movedim.int", {convolution(call, input, weight, call.optional_tensor(2)), 1, -1}));
+}
+
 // The sum over each window divided by the number of its places; the padding counts as zeros.
 Node* means_of_windows(OnnxCall& call, Node* input, Pool pool) {
   pad_to_windows(call, input, pool);
@@ -481,6 +488,7 @@ constexpr OnnxOperator kImageOperators[] = {
     {"MaxUnpool", max_unpool, nullptr},
     {"RoiAlign", roi_align, nullptr},
     {"SpaceToDepth", space_to_depth, nullptr},
+    {"com.microsoft.NhwcConv", nhwc_conv, nullptr},
     {"com.microsoft.NhwcMaxPool", nhwc_max_pool, nullptr},
 };
 
