@@ -1,5 +1,6 @@
 // The native program: a Host made of the operating system around run_cli.
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,10 +33,89 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 char g_timeout_line[128];
 
-// Only what a signal's handler may do: no destructors, so that what is written is as after a kill.
+// The command that looks at outputs, a process group of its own, and the file that it reads.
+volatile std::sig_atomic_t g_command = 0;  // 0: none runs
+char g_outputs_path[4096];
+
+// These do only what a signal's handler may do: no destructors, so that what is written is as after a kill.
+void end_command() {
+  if (g_command > 0) kill(-static_cast<pid_t>(g_command), SIGKILL);
+  if (g_outputs_path[0] != 0) unlink(g_outputs_path);
+}
+void end_by_signal(int number) {
+  end_command();
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
 void end_by_timeout(int) {
+  end_command();
   static_cast<void>(!write(STDERR_FILENO, g_timeout_line, std::strlen(g_timeout_line)));  // nobody is left to tell
   _exit(1);
+}
+
+// What ends the program ends the command, too, and removes its file.
+class WatchedCommand {
+ public:
+  explicit WatchedCommand(const std::string& path) {
+    if (path.size() < sizeof g_outputs_path) std::memcpy(g_outputs_path, path.c_str(), path.size() + 1);
+    for (Before& before : before_) {
+      sigaction(before.number, nullptr, &before.action);
+      if (before.action.sa_handler == SIG_DFL) std::signal(before.number, end_by_signal);
+    }
+  }
+  ~WatchedCommand() {
+    g_command = 0;
+    g_outputs_path[0] = 0;
+    for (const Before& before : before_) sigaction(before.number, &before.action, nullptr);
+  }
+  WatchedCommand(const WatchedCommand&) = delete;
+  WatchedCommand& operator=(const WatchedCommand&) = delete;
+
+ private:
+  struct Before {
+    int number;
+    struct sigaction action;
+  };
+  Before before_[2] = {{SIGINT, {}}, {SIGTERM, {}}};
+};
+
+// Starts `line` in a shell, in a process group of its own; returns its standard output.
+FILE* start_in_shell(const std::string& line) {
+  int ends[2];
+  QDQ_CHECK(pipe2(ends, O_CLOEXEC) == 0, kIo, "cannot make a pipe for ", line, ": ", std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  std::string shell = "sh", option = "-c", words = line;
+  char* arguments[] = {shell.data(), option.data(), words.data(), nullptr};
+  pid_t child = 0;
+  const int failure = posix_spawn(&child, "/bin/sh", &actions, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (failure != 0) close(ends[0]);
+  QDQ_CHECK(failure == 0, kIo, "cannot start the shell for ", line, ": ", std::strerror(failure));
+  g_command = child;
+  return fdopen(ends[0], "r");
+}
+
+// `path` is the file that the command reads.
+qdq::Host::CommandResult run_in_shell(const std::string& line, const std::string& path) {
+  const WatchedCommand watched(path);
+  FILE* const output = start_in_shell(line);
+  qdq::Host::CommandResult out;
+  char part[4096];
+  while (const size_t count = std::fread(part, 1, sizeof part, output)) out.printed.append(part, count);
+  std::fclose(output);
+  int status = 0;
+  while (waitpid(static_cast<pid_t>(g_command), &status, 0) < 0 && errno == EINTR) {}
+  out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return out;
 }
 
 class NativeHost final : public qdq::Host {
@@ -95,14 +175,7 @@ class NativeHost final : public qdq::Host {
     for (size_t at = line.find(kWord); at != std::string::npos; at = line.find(kWord, at + path.size()))
       line.replace(at, kWord.size(), path);
     std::fflush(nullptr);
-    FILE* const pipe = popen(line.c_str(), "r");
-    QDQ_CHECK(pipe != nullptr, kIo, "cannot start the shell for ", command, ": ", std::strerror(errno));
-    CommandResult out;
-    char part[4096];
-    while (const size_t count = std::fread(part, 1, sizeof part, pipe)) out.printed.append(part, count);
-    const int status = pclose(pipe);
-    out.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return out;
+    return run_in_shell(line, path);
   }
   void hold_interrupts(bool hold) override {
     struct sigaction action{};

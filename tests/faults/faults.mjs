@@ -215,6 +215,36 @@ refuses(
   check("a time limit: the old file", "old", readFileSync(path.join(folder, "out/t.pt2"), "utf8"));
   rmSync(path.join(folder, "out/t.pt2"));
 }
+// A command that looks at outputs ends with the program, and so does the file that it reads.
+for (const [name, how, message] of [
+  ["a time limit of a command", ["--timeout", "1"], /the 1 seconds that --timeout allows have passed/],
+  ["a command of a program that is told to end", [], /^$/],
+]) {
+  fresh();
+  mkdirSync(path.join(folder, "out/tmp"));
+  const metric = ["--metric", "echo $$ > out/pid; sleep 60; cat {outputs}"];
+  const words = ["evaluate", model, "in/q.pt2", "--data", test, ...data, "-q", ...metric, ...how];
+  const options = { cwd: folder, env: { ...process.env, TMPDIR: path.join(folder, "out/tmp") } };
+  const child = spawn(program, words, options);
+  let stderr = "";
+  child.stderr.on("data", (text) => {
+    stderr += text;
+  });
+  while (!readdirSync(path.join(folder, "out")).includes("pid")) await sleep(20);
+  await sleep(100);
+  const command = Number(readFileSync(path.join(folder, "out/pid"), "utf8"));
+  if (how.length === 0) child.kill("SIGTERM");
+  await new Promise((resolve) => child.on("close", resolve));
+  check(`${name}: ${stderr}`, true, message.test(stderr));
+  check(`${name}: its files`, 0, readdirSync(path.join(folder, "out/tmp")).length);
+  await sleep(100);
+  let lives = false;
+  try {
+    lives = !/\) Z /.test(readFileSync(`/proc/${command}/stat`, "utf8"));
+  } catch {} // there is no such process
+  check(`${name}: whether it lives`, false, lives);
+  rows.push([name, 1, stderr.trim()]);
+}
 // Neither the loader nor the program may open more than so many files at once.
 for (let most = 3; most <= 8; most += 1) {
   fresh();
