@@ -16,7 +16,7 @@ namespace qdq {
 void fold_quantized_constants(Program& program);
 
 // Makes constants of the weights and biases of convolutions and linear layers that operators compute of constants:
-// weight norm, .to(dtype), the parts of the one weight of an attention's projections. Their ranges then need no samples.
+// weight norm, .to(dtype), the parts of the one weight of an attention's projections. Their ranges need no samples.
 void fold_computed_weights(Program& program);
 
 // quantized_decomposed.quantize_per_... and dequantize_per_...

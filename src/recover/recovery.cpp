@@ -268,6 +268,8 @@ std::optional<RemedyResult> Recovery::next() {
     set_errors(errors_before_);
   }
   ++next_remedy_;
+  if (result.changes > 0 && remedy.apply == release_sums && !std::exchange(has_started_again_, true))
+    next_remedy_ = 1;  // behind the scales of weights
   return result;
 }
 

@@ -51,9 +51,10 @@ class Recovery {
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
 
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
-  // correction. Each is kept if it helps. Those that learn from samples are rehearsed (class Rehearsal) before they are
-  // kept. Nothing if all remedies were tried. If `on_recovering` throws, the prepared program is as it was before this
-  // call.
+  // correction. Each is kept if it helps. If sums are, those from equalization on are tried once more: what they gain
+  // may have been hidden by the noise of the sums. Those that learn from samples are rehearsed (class Rehearsal)
+  // before they are kept. Nothing if all remedies were tried. If `on_recovering` throws, the prepared program is as
+  // it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -104,6 +105,7 @@ class Recovery {
   std::map<MakeWatcher, std::unique_ptr<Watcher>> watchers_;  // for remedies to come
   bool rounds_to_few_ = true;
   size_t next_remedy_ = 0;
+  bool has_started_again_ = false;  // behind sums in float
   std::optional<double> decibels_;  // behind the last remedy
   Errors errors_, errors_before_;   // of this version of the simulation, and behind the last remedy
   uint64_t measured_version_ = 0;

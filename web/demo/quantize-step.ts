@@ -44,7 +44,7 @@ function equipmentText({ threads, isolated }: Equipment): string {
 function recoveredText(remedies: Quantized["remedies"]): string {
   if (!remedies || remedies.length === 0) return "";
   const decibels = (value: number): string => `${value.toFixed(1)} dB`;
-  const kept = remedies.filter(({ changes }) => changes > 0).map(({ remedy }) => remedy);
+  const kept = [...new Set(remedies.filter(({ changes }) => changes > 0).map(({ remedy }) => remedy))];
   const from = remedies[0]!.before;
   const to = remedies.at(-1)!.after;
   return kept.length === 0

@@ -399,6 +399,17 @@ TEST(Sensitivities, OfAProgramWithoutRoundingAreNone) {
   EXPECT_TRUE(sensitivities(recovery, &all).empty());
 }
 
+// The noise of the sums may have hidden what the remedies in front of them gain.
+TEST(Recover, TriesRemediesAgainBehindSumsInFloat) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(with_massive_channels(), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  std::vector<std::string> told;
+  recover(prepared, rows(), [&](const RemedyResult& result) { told.push_back(result.remedy); });
+  EXPECT_EQ(told, (std::vector<std::string>{"weight scales", "equalization", "shifts", "ranges", "sums", "equalization",
+                                            "shifts", "ranges", "sums", "outputs", "rounding", "bias correction"}));
+}
+
 TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared plain = calibrated(network(), quantizer), prepared = calibrated(network(), quantizer);
