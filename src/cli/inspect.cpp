@@ -184,6 +184,26 @@ std::string verdicts_table(std::vector<RuntimeVerdict> verdicts, const RuntimePr
                 profile.runtime, "\n");
 }
 
+// What is printed without an option.
+std::string overview(const Program& program, const std::string& model, uint64_t file_bytes) {
+  const std::string exporter = program.torch_version.empty() ? ""
+                                                             : concat(", exported by PyTorch ", program.torch_version,
+                                                                      ", dialect ", program.dialect);
+  std::string out = concat(model, ": ", human_bytes(file_bytes), exporter, ", ", program.graph->size(), " nodes\n");
+  out += "inputs\n";
+  for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
+  out += "outputs\n";
+  std::vector<const Node*> outputs;
+  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { outputs.push_back(node); });
+  const bool has_names = program.output_names.size() == outputs.size();  // those of an ONNX file
+  for (size_t i = 0; i < outputs.size(); ++i)
+    out += concat("  ", describe(*outputs[i]), has_names ? concat(", called ", program.output_names[i]) : "", "\n");
+  out += "tensors\n" + attributes(program);
+  out += "operators\n" + operators(*program.graph);
+  if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;
+  return out;
+}
+
 }  // namespace
 
 void inspect(const InspectOptions& options, Host& host) {
@@ -231,23 +251,7 @@ void inspect(const InspectOptions& options, Host& host) {
     host.print(to_text(*program.graph) + "\n");
     return;
   }
-  const std::string exporter = program.torch_version.empty() ? ""
-                                                             : concat(", exported by PyTorch ", program.torch_version,
-                                                                      ", dialect ", program.dialect);
-  std::string out =
-      concat(options.model, ": ", human_bytes(file_bytes), exporter, ", ", program.graph->size(), " nodes\n");
-  out += "inputs\n";
-  for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
-  out += "outputs\n";
-  std::vector<const Node*> outputs;
-  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { outputs.push_back(node); });
-  const bool has_names = program.output_names.size() == outputs.size();  // those of an ONNX file
-  for (size_t i = 0; i < outputs.size(); ++i)
-    out += concat("  ", describe(*outputs[i]), has_names ? concat(", called ", program.output_names[i]) : "", "\n");
-  out += "tensors\n" + attributes(program);
-  out += "operators\n" + operators(*program.graph);
-  if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;
-  host.print(out);
+  host.print(overview(program, options.model, file_bytes));
 }
 
 void add_inspect(CommandLine& line) {

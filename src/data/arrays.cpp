@@ -306,6 +306,29 @@ int64_t rank_of_samples(const Input& input, const Array& array, bool is_images, 
   return array->dim();
 }
 
+void check_batches(const Batches& batches, const std::vector<Input>& inputs,
+                   const std::optional<format::Preprocess>& how, const std::string& path) {
+  for (const int64_t index : batches.different()) {
+    const Parts batch = batches[index];
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (how) {
+        rank_of_samples(inputs[i], batch[i].array, true, path);
+        continue;
+      }
+      check_dtype(inputs[i], batch[i].array->dtype(), path);
+      check_sizes(inputs[i], batch[i].sizes(), path);
+    }
+  }
+  if (how) {
+    Part first = batches[0][0];
+    if (first.kind == Part::Kind::kWhole) first.kind = Part::Kind::kRows;
+    first.end = first.begin + 1;
+    Shape sizes = preprocessed(first.read(), *how, path).sizes();
+    sizes[0] = batches[0][0].sizes()[0];
+    check_sizes(inputs[0], sizes, path);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> source, bool is_npz,
@@ -347,25 +370,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
   if (!batches->cuts.empty() && batches->cuts[0].kind == Part::Kind::kRows)
     batches->in_all = batches->cuts[0].array->size(0);
   QDQ_CHECK(batches->size > 0, kInvalidArgument, path, " holds no samples");
-  for (const int64_t index : batches->different()) {
-    const Parts batch = (*batches)[index];
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (how) {
-        rank_of_samples(inputs[i], batch[i].array, true, path);
-        continue;
-      }
-      check_dtype(inputs[i], batch[i].array->dtype(), path);
-      check_sizes(inputs[i], batch[i].sizes(), path);
-    }
-  }
-  if (how) {
-    Part first = (*batches)[0][0];
-    if (first.kind == Part::Kind::kWhole) first.kind = Part::Kind::kRows;
-    first.end = first.begin + 1;
-    Shape sizes = preprocessed(first.read(), *how, path).sizes();
-    sizes[0] = (*batches)[0][0].sizes()[0];
-    check_sizes(inputs[0], sizes, path);
-  }
+  check_batches(*batches, inputs, how, path);
   if (options.limit > 0) batches->limit_to(options.limit, inputs, path);
   std::vector<DType> dtypes;
   for (const Input& input : inputs) dtypes.push_back(input.meta->dtype);
