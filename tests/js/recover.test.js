@@ -241,21 +241,24 @@ test("outputs are measured by metrics of the field", () => {
     expect(() => qdq.measure(metric, outputs, samples)).toThrow(wanted);
 });
 
+const inGroups = (size) => ({
+  quantizer: "PatternQuantizer",
+  patterns: [{ name: "linear", operators: ["aten.linear"], output: "float" }],
+  global: {
+    weight: {
+      spec: "quantization",
+      dtype: "int8",
+      quant_min: -8,
+      quant_max: 7,
+      qscheme: "per_channel_symmetric",
+      ch_axis: 0,
+      observer: { class: "PerGroupMSEObserver", args: { group_size: size } },
+    },
+  },
+});
+
 test("weights in groups are rounded by the samples", async () => {
-  const weight = {
-    spec: "quantization",
-    dtype: "int8",
-    quant_min: -8,
-    quant_max: 7,
-    qscheme: "per_channel_symmetric",
-    ch_axis: 0,
-    observer: { class: "PerGroupMSEObserver", args: { group_size: 4 } },
-  };
-  const recipe = {
-    quantizer: "PatternQuantizer",
-    patterns: [{ name: "linear", operators: ["aten.linear"], output: "float" }],
-    global: { weight },
-  };
+  const recipe = inGroups(4);
   const errors = [];
   const [exact] = qdq.lower(program).run(batches[0]);
   for (const rounds of [false, true]) {
@@ -270,7 +273,13 @@ test("weights in groups are rounded by the samples", async () => {
   expect(errors[1]).toBeGreaterThan(0);
   expect(errors[1]).toBeLessThan(errors[0] / 2);
   const prepared = qdq.preparePt2e(program, recipe);
-  // With 8 bits in place of 4 the file is larger, as ONNX stores them, and nearer to float.
+  const signal = AbortSignal.abort();
+  expect(await rejected(qdq.gptq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
+  expect(await rejected(qdq.gptq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });
+});
+
+test("layers get weights of 8 bits in place of 4 within a size", async () => {
+  const prepared = qdq.preparePt2e(program, inGroups(16)); // which ONNX stores in 4 bits
   const size = () => qdq.saveOnnx(qdq.convertPt2e(prepared)).length;
   const narrow = size();
   const wish = { maxBytes: 1e9, format: "onnx", precisions: ["int8-weights"] };
@@ -279,9 +288,6 @@ test("weights in groups are rounded by the samples", async () => {
   expect(mixed.after).toBeGreaterThan(mixed.before + 6);
   expect(size()).toBe(mixed.best.bytes);
   expect(size()).toBeGreaterThan(narrow);
-  const signal = AbortSignal.abort();
-  expect(await rejected(qdq.gptq(prepared, batches, { signal }))).toMatchObject({ code: "Cancelled" });
-  expect(await rejected(qdq.gptq(prepared, []))).toMatchObject({ message: expect.stringMatching(/no samples/) });
 });
 
 test("scales by activations want samples, and count the places that have any", async () => {
