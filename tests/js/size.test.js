@@ -22,8 +22,8 @@ const { brotliCompress, constants } = require("node:zlib");
 // operators and their ONNX forms, shifts of channels and written values 45 kB; float16, einsum, volumes, sine, cosine
 // and logsumexp in vectors 24 kB; orders, extremes, gathers, recurrent layers of ONNX, deformable convolutions,
 // bfloat16 and trigonometric functions in vectors 60 kB; scales by activations, groups of 8 bits and in blocks in ONNX
-// files, and ONNX's operators of integers 28 kB; files that ONNX Runtime quantized in integers, casts, flips and sums at
-// indices in vectors, mixed weights and scatters in ONNX 38 kB.
+// files, and ONNX's operators of integers 28 kB; files that ONNX Runtime quantized in integers, casts, flips and sums
+// at indices in vectors, mixed weights and scatters in ONNX 38 kB.
 const whole = { raw: 4_024_000, brotli: 1_173_000 };
 const run = { raw: 1_492_000, brotli: 442_500 };
 const runWithThreads = { raw: 1_514_000, brotli: 450_500 };
