@@ -82,9 +82,7 @@ const std::string& NodeMeta::extra_of(std::string_view key) const {
 }
 
 std::optional<std::string> NodeMeta::module_path() const {
-  // PyTorch's name for the module of a node that it adds itself, such as a size behind a check.
-  constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
-  if (nn_module_stack.empty() || nn_module_stack.back().path == kNoModule) return std::nullopt;
+  if (nn_module_stack.empty()) return std::nullopt;
   return nn_module_stack.back().path;
 }
 

@@ -71,16 +71,6 @@ TEST(Graph, PathsOfModulesHaveNoFrame) {
   EXPECT_EQ(without_frame("L['open"), "L['open");
 }
 
-TEST(Graph, NodesThatPyTorchAddsBelongToNoModule) {
-  NodeMeta meta;
-  EXPECT_EQ(meta.module_path(), std::nullopt);
-  meta.nn_module_stack = {{"L__self__", "", "model.Net"}};
-  EXPECT_EQ(meta.module_path(), "");
-  const std::string none = "_empty_nn_module_stack_from_metadata_hook";
-  meta.nn_module_stack = {{none, none, none}};
-  EXPECT_EQ(meta.module_path(), std::nullopt);
-}
-
 TEST(Graph, UsersFollowEveryChange) {
   Program program = conv_relu();
   Graph& graph = *program.graph;
