@@ -81,8 +81,8 @@ std::span<const SimdOp> padding_simd_ops();
 std::unique_ptr<CompiledOp> make_simd_half(std::unique_ptr<CompiledOp> floats, const Node& node, int weight,
                                            bool keeps_weight);
 // The floats of float16, bfloat16 or bytes, and back.
-Tensor widened_halves(const Tensor& halves);
-Tensor narrowed_to_halves(const Tensor& floats, DType half);
+Tensor widened_to_floats(const Tensor& halves);
+Tensor narrowed_from_floats(const Tensor& floats, DType half);
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
 

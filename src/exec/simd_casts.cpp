@@ -53,7 +53,7 @@ class CastOp : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
-    if (is_half_cast(x.dtype(), to_)) return to_ == DType::kF32 ? widened_halves(x) : narrowed_to_halves(x, to_);
+    if (is_half_cast(x.dtype(), to_)) return to_ == DType::kF32 ? widened_to_floats(x) : narrowed_from_floats(x, to_);
     const Cast cast = cast_between(x.dtype(), to_);
     if (cast == nullptr) return run_reference(call, "its input is of another dtype");
     const Tensor out = uninitialized(x.sizes(), to_);

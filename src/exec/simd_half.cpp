@@ -9,7 +9,7 @@
 
 namespace qdq {
 
-Tensor widened_halves(const Tensor& halves) {
+Tensor widened_to_floats(const Tensor& halves) {
   const Tensor x = halves.contiguous(), out = uninitialized(x.sizes(), DType::kF32);
   if (x.dtype() == DType::kU8) kernel::floats_of_integers(x.data<uint8_t>(), x.numel(), out.data<float>());
   else if (x.dtype() == DType::kS8) kernel::floats_of_integers(x.data<int8_t>(), x.numel(), out.data<float>());
@@ -18,7 +18,7 @@ Tensor widened_halves(const Tensor& halves) {
   return out;
 }
 
-Tensor narrowed_to_halves(const Tensor& floats, DType half) {
+Tensor narrowed_from_floats(const Tensor& floats, DType half) {
   const Tensor x = floats.contiguous(), out = uninitialized(x.sizes(), half);
   void* bytes = out.raw();
   if (size_of(half) == 1) kernel::bytes_of_floats(x.data<float>(), x.numel(), static_cast<uint8_t*>(bytes));
@@ -37,7 +37,7 @@ Value narrowed(const Value& value, DType half) {
     return out;
   }
   const Tensor* tensor = value.get_if<Tensor>();
-  return tensor != nullptr && is_f32(*tensor) ? Value(narrowed_to_halves(*tensor, half)) : value;
+  return tensor != nullptr && is_f32(*tensor) ? Value(narrowed_from_floats(*tensor, half)) : value;
 }
 
 // The operator for floats between two conversions. A weight is converted once if it is kept.
@@ -68,8 +68,8 @@ class HalfOp : public CompiledOp {
     }
     const Tensor* tensor = value.get_if<Tensor>();
     if (tensor == nullptr || !tensor->defined() || tensor->dtype() != half_) return value;
-    if (static_cast<int>(index) == weight_index_) return weight_.get(*tensor, keeps_weight_, widened_halves);
-    return widened_halves(*tensor);
+    if (static_cast<int>(index) == weight_index_) return weight_.get(*tensor, keeps_weight_, widened_to_floats);
+    return widened_to_floats(*tensor);
   }
 
   std::unique_ptr<CompiledOp> floats_;

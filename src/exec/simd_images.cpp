@@ -59,7 +59,7 @@ class ResizeOp : public CompiledOp {
     Shape sizes = given.sizes();
     sizes.back() = columns.size();
     if (taps.size() == 2) sizes[2] = rows.size();
-    const Tensor x = are_bytes ? widened_halves(given) : given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const Tensor x = are_bytes ? widened_to_floats(given) : given.contiguous(), out = uninitialized(sizes, DType::kF32);
     const int64_t in_w = given.size(-1), in_plane = taps.size() == 2 ? given.size(2) * in_w : in_w,
                   plane = rows.size() * columns.size(), planes = x.numel() / in_plane;
     parallel_for(planes, std::max<int64_t>(1, 16384 / plane), [&](int64_t begin, int64_t end) {
@@ -73,7 +73,7 @@ class ResizeOp : public CompiledOp {
         }
       }
     });
-    return are_bytes ? narrowed_to_halves(out, given.dtype()) : out;
+    return are_bytes ? narrowed_from_floats(out, given.dtype()) : out;
   }
 
  private:

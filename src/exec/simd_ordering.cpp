@@ -27,7 +27,7 @@ class ExtremePlaceOp : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& operand = call.tensor(0);
-    const Tensor given = is_half_dtype(operand.dtype()) ? widened_halves(operand) : operand;
+    const Tensor given = is_half_dtype(operand.dtype()) ? widened_to_floats(operand) : operand;
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
       return run_reference(call, "its input is empty, no float or a single number");
     const Tensor x = call.is_none(1) ? given.reshape({given.numel()}) : given.contiguous();

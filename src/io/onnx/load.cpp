@@ -34,8 +34,7 @@ std::string full_name(const OnnxNode& node) {
 std::string reason_of_domain(const std::string& domain) {
   if (domain != "com.microsoft.nchwc") return {};
   return "ONNX Runtime changed the layout for one kind of processor when it saved this file; open the model that it "
-         "was "
-         "made from, or save it at the level ORT_ENABLE_EXTENDED";
+         "was made from, or save it at the level ORT_ENABLE_EXTENDED";
 }
 
 // Operators of sequences and optionals.

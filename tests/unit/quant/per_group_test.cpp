@@ -9,6 +9,7 @@
 #include "quant/quantizers/pattern_quantizer.h"
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
+#include "unit/quant/weights_in_groups.h"
 
 namespace qdq::per_group_test {
 namespace {
@@ -85,23 +86,8 @@ Program two_layers() {
 
 Program converted(bool with_activations) {
   QuantizationConfig config;
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = -8;
-  weight.quant_max = 7;
-  weight.qscheme = QScheme::kPerChannelSymmetric;
-  weight.ch_axis = 0;
-  weight.observer.class_name = "PerGroupMinMaxObserver";
-  weight.observer.group_size = 32;
-  config.weight = weight;
-  if (with_activations) {
-    QuantizationSpec activation;
-    activation.dtype = DType::kS8;
-    activation.qscheme = QScheme::kPerTokenAffine;
-    activation.is_dynamic = true;
-    activation.observer.class_name = "PlaceholderObserver";
-    config.input_activation = activation;
-  }
+  config.weight = weight_in_groups("PerGroupMinMaxObserver", 32);
+  if (with_activations) config.input_activation = activation_by_token();
   PatternRow row;
   row.name = "linear";
   row.places[0].operators = "aten.linear";

@@ -14,6 +14,7 @@
 #include "source_dir.h"
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
+#include "unit/quant/weights_in_groups.h"
 
 namespace qdq::awq_test {
 namespace {
@@ -32,23 +33,9 @@ Tensor tensor_of(const Json& values, const Shape& sizes) {
 }
 
 QuantizationConfig in_groups(bool is_per_token) {
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = -8;
-  weight.quant_max = 7;
-  weight.qscheme = QScheme::kPerChannelSymmetric;
-  weight.ch_axis = 0;
-  weight.observer.class_name = "PerGroupMinMaxObserver";
-  weight.observer.group_size = kGroup;
   QuantizationConfig config;
-  config.weight = weight;
-  if (!is_per_token) return config;
-  QuantizationSpec input;
-  input.dtype = DType::kS8;
-  input.qscheme = QScheme::kPerTokenAffine;
-  input.is_dynamic = true;
-  input.observer.class_name = "PlaceholderObserver";
-  config.input_activation = input;
+  config.weight = weight_in_groups("PerGroupMinMaxObserver", kGroup);
+  if (is_per_token) config.input_activation = activation_by_token();
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include "quant/quantizers/pattern_quantizer.h"
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
+#include "unit/quant/weights_in_groups.h"
 
 namespace qdq::gptq_test {
 namespace {
@@ -42,16 +43,8 @@ Program two_layers() {
 }
 
 Prepared prepared_in_groups(QScheme scheme, int64_t group) {
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = -8;
-  weight.quant_max = 7;
-  weight.qscheme = scheme;
-  weight.ch_axis = 0;
-  weight.observer.class_name = "PerGroupMSEObserver";
-  weight.observer.group_size = group;
   QuantizationConfig config;
-  config.weight = weight;
+  config.weight = weight_in_groups("PerGroupMSEObserver", group, scheme);
   PatternRow row;
   row.name = "linear";
   row.places[0].operators = "aten.linear";

@@ -11,6 +11,7 @@
 #include "quant/constant_fold.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "unit/quant/program_builder.h"
+#include "unit/quant/weights_in_groups.h"
 
 namespace qdq::precision_test {
 namespace {
@@ -47,24 +48,9 @@ Prepared calibrated() {
 
 // Weights of 4 bits in groups of 8, and activations in float or by token.
 Prepared in_groups(bool by_token) {
-  QuantizationSpec weight;
-  weight.dtype = DType::kS8;
-  weight.quant_min = -8;
-  weight.quant_max = 7;
-  weight.qscheme = QScheme::kPerChannelSymmetric;
-  weight.ch_axis = 0;
-  weight.observer.class_name = "PerGroupMSEObserver";
-  weight.observer.group_size = 8;
   QuantizationConfig config;
-  config.weight = weight;
-  if (by_token) {
-    QuantizationSpec activation;
-    activation.dtype = DType::kS8;
-    activation.qscheme = QScheme::kPerTokenAffine;
-    activation.is_dynamic = true;
-    activation.observer.class_name = "PlaceholderObserver";
-    config.input_activation = activation;
-  }
+  config.weight = weight_in_groups("PerGroupMSEObserver", 8);
+  if (by_token) config.input_activation = activation_by_token();
   XNNPACKQuantizer quantizer;
   quantizer.set_global(config);
   return prepare_pt2e(network(), quantizer);
