@@ -355,6 +355,11 @@ const Json* Fields::find(std::string_view key) const {
   return nullptr;
 }
 
+const Json* Fields::find_value(std::string_view key) const {
+  const Json* value = find(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
 Fields Fields::object(std::string_view key) const {
   const Json* value = find(key);
   if (!value) missing(key);

@@ -113,6 +113,8 @@ class Fields {
 
   // The field, or nullptr if it is absent.
   const Json* find(std::string_view key) const;
+  // The field, or nullptr if it is absent or null.
+  const Json* find_value(std::string_view key) const;
   // Throws Error{kInvalidArgument} if it is absent or of another type.
   template <class T> T required(std::string_view key) const {
     const Json* value = find(key);

@@ -32,7 +32,7 @@ DTypeWithConstraints constrained_dtype(const Fields& fields, const char* key) {
   const Fields dtype(*json, fields.where(key));
   out.dtype = dtype_from(dtype.required<Json>("dtype"), dtype.where("dtype"));
   const auto read = [&](const char* name, auto& place) {
-    if (const Json* value = dtype.find(name); value && !value->is_null())
+    if (const Json* value = dtype.find_value(name))
       place = json_as<typename std::decay_t<decltype(place)>::value_type>(*value, dtype.where(name));
   };
   read("quant_min_lower_bound", out.quant_min_lower_bound);
@@ -51,7 +51,7 @@ DTypeConfig dtype_config_of(const Json& json, const std::string& what) {
   out.input_dtype = constrained_dtype(fields, "input_dtype");
   out.output_dtype = constrained_dtype(fields, "output_dtype");
   out.weight_dtype = constrained_dtype(fields, "weight_dtype");
-  if (const Json* bias = fields.find("bias_dtype"); bias && !bias->is_null())
+  if (const Json* bias = fields.find_value("bias_dtype"))
     out.bias_dtype = dtype_from(*bias, fields.where("bias_dtype"));
   out.is_dynamic = fields.optional<bool>("is_dynamic", false);
   fields.reject_unknown();

@@ -28,17 +28,13 @@ PrepareCustomConfig::StandaloneModule standalone_of(const Json& json, const std:
   const Fields fields(json, what);
   PrepareCustomConfig::StandaloneModule out;
   out.module = fields.required<std::string>("module");
-  const auto given = [&](const char* key) -> const Json* {
-    const Json* value = fields.find(key);
-    return value && !value->is_null() ? value : nullptr;
-  };
-  if (const Json* mapping = given("qconfig_mapping"))
+  if (const Json* mapping = fields.find_value("qconfig_mapping"))
     out.qconfig_mapping =
         parse_qconfig_mapping(*mapping, fields.where("qconfig_mapping"), reading.is_qat, reading.extensions);
-  if (const Json* custom = given("prepare_custom_config"))
+  if (const Json* custom = fields.find_value("prepare_custom_config"))
     out.prepare_custom_config = std::make_shared<const PrepareCustomConfig>(
         custom_config_of(*custom, fields.where("prepare_custom_config"), reading, depth + 1));
-  if (const Json* backend = given("backend_config"))
+  if (const Json* backend = fields.find_value("backend_config"))
     out.backend_config = parse_backend_config(*backend, fields.where("backend_config"));
   fields.reject_unknown();
   return out;

@@ -85,7 +85,7 @@ OptionalQConfig qconfig_of(const Json& json, const std::string& what, const Reci
     out = named_qconfig(fields.required<std::string>("named"));
   } else {
     for (auto [name, place] : {std::pair("activation", &out.activation), std::pair("weight", &out.weight)})
-      if (const Json* observer = fields.find(name); observer && !observer->is_null())
+      if (const Json* observer = fields.find_value(name))
         *place = parse_observer(*observer, concat("the ", name, " observer of ", what), extensions);
     QDQ_CHECK(out.activation || out.weight, kInvalidArgument, what,
               " must have \"named\", or \"activation\" and \"weight\"");
