@@ -43,6 +43,7 @@ constexpr Rule kRules[] = {
     {op::kPermute, fuse_permute},
     {op::kTranspose, fuse_transpose},
     {op::kSelect, fuse_select},
+    {op::kSlice, fuse_slice},
     {op::kGetItem, fuse_getitem},
     {op::kLayerNorm, fuse_layer_norm},
     {kRmsNorm, fuse_rms_norm},
@@ -70,7 +71,7 @@ std::string open_size(const TensorMeta& meta, const std::map<std::string, int64_
 // Empty if the node goes into a plan, else why not.
 std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>& symbols) {
   if (fuser.make_pending(node) || fuser.is_taken(&node)) return {};
-  if (node.is(op::kUnbind)) return fuse_unbind(fuser, node);
+  if (is_a(node, Family::kSplit)) return fuse_split(fuser, node);
   if (fuser.options.dynamic && (take_dynamic(fuser, node) || take_tokens(fuser, node))) return {};
   const TensorMeta* meta = node.meta.val.tensor();
   if (meta == nullptr) return "its shape is not known";

@@ -110,7 +110,8 @@ std::string fuse_transpose(Fuser& fuser, Node& node);
 std::string fuse_squeeze(Fuser& fuser, Node& node);
 std::string fuse_unsqueeze(Fuser& fuser, Node& node);
 std::string fuse_select(Fuser& fuser, Node& node);
-std::string fuse_unbind(Fuser& fuser, Node& node);
+std::string fuse_slice(Fuser& fuser, Node& node);
+std::string fuse_split(Fuser& fuser, Node& node);
 std::string fuse_getitem(Fuser& fuser, Node& node);
 std::string fuse_identity(Fuser& fuser, Node& node);
 

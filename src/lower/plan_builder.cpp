@@ -11,10 +11,6 @@ namespace {
 
 using Location = PlanBuffer::Location;
 
-SymShape image_order(const SymShape& sizes) {
-  return {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]};
-}
-
 // [A, B, C, D] as rows of its last axis.
 SymShape rows_of(const SymShape& sizes) { return {sizes[0], sizes[1] * sizes[2], sizes[3]}; }
 
@@ -43,6 +39,10 @@ SymShape c_order(const SymShape& sizes) {
     stride = stride * sizes[axis];
   }
   return strides;
+}
+
+SymShape image_order(const SymShape& sizes) {
+  return {sizes[1] * sizes[2] * sizes[3], 1, sizes[3] * sizes[1], sizes[1]};
 }
 
 SymShape strides_of(const PlanBuffer& buffer) {
@@ -210,6 +210,24 @@ size_t PlanBuilder::arranged(size_t at, bool channels_last) {
   const auto [known, is_new] = plan.reordered.emplace(std::pair(at, channels_last), plan.plan.buffers.size());
   if (is_new) append_copy(plan, PlanStep::Arrange{}, at, channels_last, plan.plan.buffers[at].dtype);
   return known->second;
+}
+
+size_t PlanBuilder::permuted_copy(size_t at, const std::vector<size_t>& axes) {
+  PlanBuffer view = buffer(at);
+  const SymShape sizes = view.symbolic_sizes, strides = strides_of(view);
+  if (view.location != Location::kView) {
+    view.location = Location::kView;
+    view.base = at;
+    view.symbolic_view_offset = 0;
+  }
+  view.channels_last = false;
+  view.symbolic_sizes.clear();
+  view.symbolic_view_strides.clear();
+  for (const size_t axis : axes) {
+    view.symbolic_sizes.push_back(sizes[axis]);
+    view.symbolic_view_strides.push_back(strides[axis]);
+  }
+  return arranged(add_buffer(std::move(view)), false);
 }
 
 void PlanBuilder::append_copy(Open& plan, PlanStep::Form form, size_t from, bool channels_last, DType dtype) {

@@ -20,6 +20,7 @@ struct PlanValue {
 };
 
 SymShape c_order(const SymShape& sizes);
+SymShape image_order(const SymShape& sizes);
 SymShape strides_of(const PlanBuffer& buffer);
 bool is_in_c_order(const PlanBuffer& buffer);
 
@@ -59,6 +60,8 @@ class PlanBuilder {
   size_t in_floats(size_t at);
   // A buffer of the open plan in the other storage order.
   size_t arranged(size_t at, bool channels_last);
+  // A copy of a buffer of the open plan whose axes are these, in C order.
+  size_t permuted_copy(size_t at, const std::vector<size_t>& axes);
   const PlanBuffer& buffer(size_t at) { return open().plan.buffers[at]; }
 
   // A buffer of the node's shape for add_step.

@@ -18,6 +18,7 @@
 #include "lower/step_backend.h"
 #include "lower/backend/onednn_float.h"
 #include "lower/backend/onednn_primitive.h"
+#include "lower/backend/simd_steps.h"
 
 namespace qdq {
 namespace {
@@ -168,7 +169,8 @@ class OneDnnSteps : public StepBackend {
         case Kind::kDequantize:
           return is_bf16 && step.activation.kind != Activation::Kind::kNone ? onednn::bf16_activation(plan, step)
                                                                             : convert(plan, step);
-        case Kind::kArrange: return arrange(plan, step);
+        case Kind::kArrange:
+          return simd::moves_rows(plan, step) ? Compiled("the portable kernel is faster") : arrange(plan, step);
         case Kind::kLayerNorm:
           if (step.as<PlanStep::LayerNorm>().roundings.any()) return "roundings inside it";
           return onednn::layer_norm(plan, step);

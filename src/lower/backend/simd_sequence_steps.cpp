@@ -215,45 +215,6 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   });
 }
 
-// Copies a view of any strides: rows of bytes where the innermost axis of both lies dense, else elements.
-Compiled arrange(const Plan& plan, const PlanStep& step) {
-  const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
-  struct Axis {
-    int64_t size, from, to;
-  };
-  std::vector<Axis> axes;  // innermost of the output last
-  const Shape from = in.strides(), to = out.strides();
-  for (size_t i = 0; i < out.sizes.size(); ++i)
-    if (out.sizes[i] != 1) axes.push_back({out.sizes[i], from[i], to[i]});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.to > b.to; });
-  const Axis inner = axes.empty() ? Axis{1, 1, 1} : axes.back();
-  if (!axes.empty()) axes.pop_back();
-  int64_t rows = 1;
-  for (const Axis& axis : axes) rows *= axis.size;
-  const auto size = static_cast<int64_t>(size_of(out.dtype));
-  if (size != 1 && size != 4) return "elements of another size";
-  return made("strided copy", [=](auto inputs, std::byte* output, std::byte*) {
-    const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(inner.size, 1));
-    parallel_for(inner.size == 0 ? 0 : rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        int64_t rest = row, source = 0, target = 0;
-        for (size_t i = axes.size(); i-- > 0;) {
-          source += rest % axes[i].size * axes[i].from;
-          target += rest % axes[i].size * axes[i].to;
-          rest /= axes[i].size;
-        }
-        const std::byte* x = inputs[0] + source * size;
-        std::byte* y = output + target * size;
-        if (inner.from == 1 && inner.to == 1) std::memcpy(y, x, static_cast<size_t>(inner.size * size));
-        else if (size == 4)
-          for (int64_t i = 0; i < inner.size; ++i) f32(y)[i * inner.to] = f32(x)[i * inner.from];
-        else
-          for (int64_t i = 0; i < inner.size; ++i) y[i * inner.to] = x[i * inner.from];
-      }
-    });
-  });
-}
-
 }  // namespace
 
 std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step) {
@@ -294,8 +255,6 @@ Compiled compile_sequence_step(const Plan& plan, const PlanStep& step) {
     case PlanStep::Kind::kLayerNorm: return layer_norm(plan, step);
     case PlanStep::Kind::kAttention: return attention(plan, step);
     case PlanStep::Kind::kRotary: return rotary(plan, step);
-    case PlanStep::Kind::kDequantize:
-    case PlanStep::Kind::kArrange: return arrange(plan, step);
     default: return concat("a step of another kind: ", to_string(step.kind()));
   }
 }

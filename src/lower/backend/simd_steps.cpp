@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "kernel/conv_int8.h"
 #include "kernel/pointwise_int8.h"
+#include "kernel/rows.h"
 #include "lower/backend/simd_steps.h"
 #include "lower/lower.h"
 
@@ -87,11 +88,11 @@ class SimdSteps : public StepBackend {
       case Kind::kConcat: return concatenation(plan, step);
       case Kind::kMap: return map(plan, step);
       case Kind::kCopy: return copy(plan, step);
+      case Kind::kArrange: return simd::arrange(plan, step);
       case Kind::kGroupLinear:
       case Kind::kDynamicLinear:
       case Kind::kDynamicConvolution:
       case Kind::kDynamicRound:
-      case Kind::kArrange:
       case Kind::kLayerNorm:
       case Kind::kAttention:
       case Kind::kRotary: return simd::compile_sequence_step(plan, step);
@@ -115,7 +116,7 @@ class SimdSteps : public StepBackend {
       });
     }
     if (in.dtype == DType::kF32 && out.dtype == DType::kF32 && step.activation.kind == Activation::Kind::kNone)
-      return simd::compile_sequence_step(plan, step);  // no more than another order
+      return simd::arrange(plan, step);  // no more than another order
     const int64_t channels = same_order ? 1 : out.sizes[1], pixels = same_order ? count : out.sizes[2] * out.sizes[3];
     const int64_t images = same_order ? 1 : out.sizes[0];
     if (in.dtype == DType::kU8 && out.dtype == DType::kF32 && !out.channels_last) {
@@ -322,18 +323,53 @@ class SimdSteps : public StepBackend {
     });
   }
 
+  // What a concatenation does with the rows of one input.
+  struct ConcatInput {
+    int64_t row = 0;                         // elements
+    std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
+    Tensor reals;
+    std::optional<float> multiplier;  // of f32 that is not copied as it is
+    int64_t size = 1;                 // of an element of the input
+  };
+
+  // Writes `rows` rows, which lie `stride` bytes apart in the output.
+  static void join_rows(const ConcatInput& part, const std::byte* from, int64_t rows, const kernel::Requantize& to_out,
+                        std::byte* to, int64_t stride) {
+    const int64_t bytes = part.row * part.size;
+    if (part.bytes) {
+      map_rows(*part.bytes, u8(from), part.row, rows, to, stride);
+    } else if (part.reals.defined()) {
+      for (int64_t r = 0; r < rows; ++r)
+        kernel::map_u8(u8(from + r * bytes), part.row, part.reals.data<float>(), f32(to + r * stride));
+    } else if (part.multiplier) {
+      for (int64_t r = 0; r < rows; ++r)
+        kernel::convert_row({from + r * bytes, true, 0, 0}, *part.multiplier, part.row, to_out, to + r * stride);
+    } else {
+      kernel::copy_row_bytes(from, bytes, to, stride, bytes, rows);
+    }
+  }
+
+  // Looks up as many rows at once as fit a block, because the vectors of a table are long.
+  static void map_rows(const kernel::ByteTable& table, const uint8_t* from, int64_t row, int64_t rows, std::byte* to,
+                       int64_t stride) {
+    std::array<uint8_t, 4096> block;
+    const int64_t together = static_cast<int64_t>(block.size()) / std::max<int64_t>(row, 1);
+    if (together < 2) {
+      for (int64_t r = 0; r < rows; ++r) kernel::map_u8(from + r * row, row, table, u8(to + r * stride));
+      return;
+    }
+    for (int64_t r = 0; r < rows; r += together) {
+      const int64_t some = std::min(together, rows - r);
+      kernel::map_u8(from + r * row, some * row, table, block.data());
+      kernel::copy_row_bytes(reinterpret_cast<const std::byte*>(block.data()), row, to + r * stride, stride, row, some);
+    }
+  }
+
   static Compiled concatenation(const Plan& plan, const PlanStep& step) {
     const PlanBuffer& out = plan.buffers[step.output];
     auto axis = static_cast<size_t>(step.as<PlanStep::Concat>().axis);  // as stored
     if (out.channels_last && axis > 0) axis = axis == 1 ? 3 : axis - 1;
     const Requantization requantization = qdq::requantization(plan, step);
-    struct ConcatInput {
-      int64_t row = 0;                         // elements
-      std::optional<kernel::ByteTable> bytes;  // neither of the tables: the elements are copied
-      Tensor reals;
-      std::optional<float> multiplier;  // of f32 that is not copied as it is
-      int64_t size = 1;                 // of an element of the input
-    };
     std::vector<ConcatInput> parts;
     const Shape sizes = stored_sizes(out);
     int64_t rows = 1, out_row = 0;
@@ -364,14 +400,8 @@ class SimdSteps : public StepBackend {
         int64_t offset = 0;
         for (size_t i = 0; i < parts.size(); ++i) {
           const ConcatInput& part = parts[i];
-          for (int64_t r = begin; r < end; ++r) {
-            std::byte* to = output + (r * out_row + offset) * size;
-            const std::byte* from = inputs[i] + r * part.row * part.size;
-            if (part.bytes) kernel::map_u8(u8(from), part.row, *part.bytes, u8(to));
-            else if (part.reals.defined()) kernel::map_u8(u8(from), part.row, part.reals.data<float>(), f32(to));
-            else if (part.multiplier) kernel::convert_row({from, true, 0, 0}, *part.multiplier, part.row, to_out, to);
-            else std::memcpy(to, from, static_cast<size_t>(part.row * size));
-          }
+          join_rows(part, inputs[i] + begin * part.row * part.size, end - begin, to_out,
+                    output + (begin * out_row + offset) * size, out_row * size);
           offset += part.row;
         }
       });
@@ -406,14 +436,11 @@ class SimdSteps : public StepBackend {
       });
     }
     if (in.channels_last && in_c_order(out) && in.dtype == DType::kU8) {
-      Tensor identity = Tensor::empty({256}, DType::kU8);
-      for (size_t q = 0; q < 256; ++q) identity.data<uint8_t>()[q] = static_cast<uint8_t>(q);
       return made("planes", [=, images = in.sizes[0], channels = in.sizes[1], pixels = in.sizes[2] * in.sizes[3]](
                                 auto inputs, std::byte* output, std::byte*) {
         for (int64_t n = 0; n < images; ++n) {
           const int64_t at = n * channels * pixels;
-          kernel::map_to_planes_u8(u8(inputs[0]) + at, channels, pixels, identity.template data<uint8_t>(),
-                                   u8(output) + at);
+          kernel::interleave_planes_u8(u8(inputs[0]) + at, pixels, channels, u8(output) + at);
         }
       });
     }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "kernel/conv_int8.h"
 #include "kernel/requantize.h"
 #include "lower/step_backend.h"
 
@@ -52,8 +53,14 @@ struct Int8Product {
 };
 std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step);
 
+// A step of the kind kArrange, or a kDequantize that only changes the order, between buffers of one dtype.
+Compiled arrange(const Plan& plan, const PlanStep& step);
+// Whether the step moves dense rows, every second element of them, pairs or bytes of a matrix: in each, this backend
+// takes less time than oneDNN's reorder.
+bool moves_rows(const Plan& plan, const PlanStep& step);
+
 // The steps of sequence models and of ranges that a run finds: kDynamicLinear, kGroupLinear, kDynamicConvolution,
-// kDynamicRound, kArrange (or a kDequantize that only changes the order), kLayerNorm, kAttention and kRotary.
+// kDynamicRound, kLayerNorm, kAttention and kRotary.
 Compiled compile_sequence_step(const Plan& plan, const PlanStep& step);
 
 }  // namespace qdq::simd

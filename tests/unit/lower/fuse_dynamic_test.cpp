@@ -1,5 +1,5 @@
-// Graphs whose activations are quantized by their range in every run, and weights in groups: what is fused, and that the
-// numbers stay.
+// Graphs whose activations are quantized by their range in every run, and weights in groups: what is fused, and that
+// the numbers stay.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

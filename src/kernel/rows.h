@@ -1,0 +1,25 @@
+// Copies of many short rows, where a call for each row would take longer than its bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace qdq::kernel {
+
+// Nothing here reads or writes outside the rows, and inputs and outputs do not overlap. T is uint8_t or float.
+
+// to[r * to_stride + i] = from[r * from_stride + i] for r < rows, i < bytes; strides in bytes.
+void copy_row_bytes(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t bytes,
+                    int64_t rows);
+
+// to[r * to_stride + i] = from[r * from_stride + 2 * i] for r < rows, i < n; strides in elements.
+template <class T>
+void take_every_second(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t n, int64_t rows);
+
+// Two stretches of n elements, `second` elements apart, become n pairs: to[r * to_stride + 2 * i + k] =
+// from[r * from_stride + k * second + i] for r < rows, i < n, k < 2.
+template <class T>
+void interleave_pairs(const T* from, int64_t from_stride, int64_t second, T* to, int64_t to_stride, int64_t n,
+                      int64_t rows);
+
+}  // namespace qdq::kernel

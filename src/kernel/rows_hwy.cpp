@@ -1,0 +1,131 @@
+#include "kernel/rows.h"
+
+#include <cstring>
+
+#define QDQ_TARGETS_UP_TO_AVX2
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernel/rows_hwy.cpp"
+#include "kernel/targets_hwy.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qdq::kernel {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows are too short for more.
+template <class T> using Tag = hn::CappedTag<T, 16 / sizeof(T)>;
+
+template <class T>
+void every_second(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t n, int64_t rows) {
+  const Tag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    int64_t i = 0;
+    // The second of the last pair may lie behind the row.
+    for (; i + lanes < n; i += lanes) {
+      const auto low = hn::LoadU(d, from + 2 * i), high = hn::LoadU(d, from + 2 * i + lanes);
+      hn::StoreU(hn::ConcatEven(d, high, low), d, to + i);
+    }
+    for (; i < n; ++i) to[i] = from[2 * i];
+  }
+}
+
+template <class T>
+void pairs(const T* from, int64_t from_stride, int64_t second, T* to, int64_t to_stride, int64_t n, int64_t rows) {
+  const Tag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreInterleaved2(hn::LoadU(d, from + i), hn::LoadU(d, from + second + i), d, to + 2 * i);
+    for (; i < n; ++i) {
+      to[2 * i] = from[i];
+      to[2 * i + 1] = from[second + i];
+    }
+  }
+}
+
+void every_second_u8(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride, int64_t n,
+                     int64_t rows) {
+  every_second(from, from_stride, to, to_stride, n, rows);
+}
+void every_second_f32(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t n, int64_t rows) {
+  every_second(from, from_stride, to, to_stride, n, rows);
+}
+void pairs_u8(const uint8_t* from, int64_t from_stride, int64_t second, uint8_t* to, int64_t to_stride, int64_t n,
+              int64_t rows) {
+  pairs(from, from_stride, second, to, to_stride, n, rows);
+}
+void pairs_f32(const float* from, int64_t from_stride, int64_t second, float* to, int64_t to_stride, int64_t n,
+               int64_t rows) {
+  pairs(from, from_stride, second, to, to_stride, n, rows);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qdq::kernel
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace qdq::kernel {
+
+HWY_EXPORT(every_second_u8);
+HWY_EXPORT(every_second_f32);
+HWY_EXPORT(pairs_u8);
+HWY_EXPORT(pairs_f32);
+
+namespace {
+
+// From here on the call costs less than the bytes.
+constexpr int64_t kLongRow = 256;
+
+// Blocks of kBlock bytes, the last of which ends where the row ends, and so overlaps the one in front of it.
+template <int64_t kBlock>
+void copy_blocks(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t bytes,
+                 int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    for (int64_t i = 0; i + kBlock < bytes; i += kBlock) std::memcpy(to + i, from + i, kBlock);
+    std::memcpy(to + bytes - kBlock, from + bytes - kBlock, kBlock);
+  }
+}
+
+}  // namespace
+
+void copy_row_bytes(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t bytes,
+                    int64_t rows) {
+  if (bytes >= kLongRow) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(to + r * to_stride, from + r * from_stride, static_cast<size_t>(bytes));
+  } else if (bytes >= 16) {
+    copy_blocks<16>(from, from_stride, to, to_stride, bytes, rows);
+  } else if (bytes >= 4) {
+    copy_blocks<4>(from, from_stride, to, to_stride, bytes, rows);
+  } else if (bytes > 0) {
+    copy_blocks<1>(from, from_stride, to, to_stride, bytes, rows);
+  }
+}
+
+template <>
+void take_every_second(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride, int64_t n,
+                       int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(every_second_u8)(from, from_stride, to, to_stride, n, rows);
+}
+template <>
+void take_every_second(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t n, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(every_second_f32)(from, from_stride, to, to_stride, n, rows);
+}
+
+template <>
+void interleave_pairs(const uint8_t* from, int64_t from_stride, int64_t second, uint8_t* to, int64_t to_stride,
+                      int64_t n, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(pairs_u8)(from, from_stride, second, to, to_stride, n, rows);
+}
+template <>
+void interleave_pairs(const float* from, int64_t from_stride, int64_t second, float* to, int64_t to_stride, int64_t n,
+                      int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(pairs_f32)(from, from_stride, second, to, to_stride, n, rows);
+}
+
+}  // namespace qdq::kernel
+#endif
