@@ -71,6 +71,8 @@ std::string open_size(const TensorMeta& meta, const std::map<std::string, int64_
 // Empty if the node goes into a plan, else why not.
 std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>& symbols) {
   if (fuser.make_pending(node) || fuser.is_taken(&node)) return {};
+  if (const Node* writer = fuser.plans.writer_beside(node))
+    return concat("node ", writer->name(), " writes to a value that it reads or makes");
   if (is_a(node, Family::kSplit)) return fuse_split(fuser, node);
   if (fuser.options.dynamic && (take_dynamic(fuser, node) || take_tokens(fuser, node))) return {};
   const TensorMeta* meta = node.meta.val.tensor();
@@ -102,7 +104,7 @@ Fusion fuse_program(Program& program, const FusionOptions& options) {
   Fuser fuser(program, options);
   const std::vector<Node*> nodes = program.graph->nodes();
   const std::map<std::string, int64_t> symbols = symbols_of(program);
-  const std::string obstacle = fusion_obstacle(*program.graph);
+  const std::string obstacle = calls_modules(*program.graph) ? "the graph calls modules (observers)" : "";
   for (Node* node : nodes) {
     if (!node->is(op::kDiv)) continue;
     const auto norm = layer_norm_around(program, *node);

@@ -119,7 +119,11 @@ std::string fuse_binary(Fuser& fuser, Node& node, const PlanStep::Form& form) {
   fuser.emit(node, fuser.epilogue_of(node, false),
              [&fuser, form, operands, sizes = float_meta(node)->sizes](PlanStep& step, Fuser::Order used) {
                step.form = form;
-               for (Node* operand : operands) step.inputs.push_back(fuser.read(operand, used));
+               // Beside values of another rank four axes are no image.
+               for (Node* operand : operands)
+                 step.inputs.push_back(float_meta(*operand)->sizes.size() == 4 && sizes.size() != 4
+                                           ? fuser.plans.read_in_c_order(operand)
+                                           : fuser.read(operand, used));
                const auto is_whole = [&](size_t i) { return float_meta(*operands[i])->sizes == sizes; };
                if (is_whole(0)) step.in_place_input = 0;
                else if (is_whole(1)) step.in_place_input = 1;

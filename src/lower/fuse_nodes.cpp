@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lower/fuse.h"
+#include "lower/shared_storage.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
@@ -48,19 +49,36 @@ bool is_fresh(const Node& node) {
 }  // namespace
 
 std::string fusion_obstacle(const Graph& graph) {
-  for (const Node* node : graph.nodes()) {
-    if (node->op() == Node::Op::kCallModule) return "the graph calls modules (observers)";
-    if (node->op() != Node::Op::kCallFunction || is_idle_dropout(*node)) continue;
-    const OpDef* op = op_of(*node);
-    if (op == nullptr) continue;
-    for (size_t i = 0; i < op->schema.arguments.size(); ++i) {
-      if (!op->schema.arguments[i].is_mutated) continue;
-      const Node* written = node->arg(i).node();
-      if (written == nullptr || single_user(*written) != node || !is_fresh(*written))
-        return concat("the graph writes to a value that others may read, in node ", node->name());
-    }
-  }
+  if (calls_modules(graph)) return "the graph calls modules (observers)";
+  const auto writers = values_with_writers(graph);
+  for (const Node* node : graph.nodes())
+    if (const auto found = writers.find(node); found != writers.end())
+      return concat("the graph writes to a value that others may read, in node ", found->second->name());
   return {};
+}
+
+bool calls_modules(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* n) { return n->op() == Node::Op::kCallModule; });
+}
+
+std::unordered_map<const Node*, const Node*> values_with_writers(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  std::vector<std::pair<const Node*, const Node*>> writes;  // what is written, by whom
+  for (const Node* node : nodes) {
+    if (is_idle_dropout(*node)) continue;
+    for (const Node* written : written_by(*node))
+      if (single_user(*written) != node || !is_fresh(*written)) writes.emplace_back(written, node);
+  }
+  std::unordered_map<const Node*, const Node*> out;
+  if (writes.empty()) return out;
+  const SharedStorage storage(graph);
+  std::unordered_map<const Node*, const Node*> writer_of;  // roots
+  for (const auto& [written, node] : writes) writer_of.emplace(storage.root_of(written), node);
+  for (const Node* node : nodes)
+    if (const auto writer = writer_of.find(storage.root_of(node)); writer != writer_of.end())
+      out.emplace(node, writer->second);
+  return out;
 }
 
 bool is_idle_dropout(const Node& node) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 
 #include "graph/program.h"
@@ -15,9 +16,12 @@ namespace qdq {
 // The one activation with a weight, which no kernel::Activation stands for.
 inline constexpr std::string_view kPrelu = "torch.ops.aten.prelu.default";
 
-// Why nothing of a graph can go into a plan (it calls modules, or writes to a value that others may read); empty:
-// something may.
+// Why a graph is not rewritten (it calls modules, or writes to a value that others may read); empty: it may be.
 std::string fusion_obstacle(const Graph& graph);
+bool calls_modules(const Graph& graph);
+// Values that the graph writes to while others may read them, with all that share their elements, and a node that
+// writes to each. Steps of a plan run together, so that none may read or make one.
+std::unordered_map<const Node*, const Node*> values_with_writers(const Graph& graph);
 // A dropout that passes its input on.
 bool is_idle_dropout(const Node& node);
 

@@ -8,11 +8,11 @@
 namespace qdq {
 namespace {
 
-// Who alone uses the epilogue's value; dropouts that do nothing are taken along.
-Node* user_of(Epilogue& epilogue) {
+// Who alone uses the epilogue's value; dropouts that do nothing are taken along. Null for what no plan may take.
+Node* user_of(Epilogue& epilogue, const PlanBuilder& plans) {
   Node* next = single_user(*epilogue.last);
   for (; next != nullptr && is_idle_dropout(*next); next = single_user(*next)) epilogue.last = next;
-  return next;
+  return next == nullptr || plans.writer_beside(*next) != nullptr ? nullptr : next;
 }
 
 }  // namespace
@@ -21,12 +21,12 @@ Epilogue Fuser::epilogue_of(Node& head, bool may_add, bool may_round) const {
   Epilogue epilogue;
   epilogue.last = &head;
   if (may_add) take_residual(epilogue);
-  Node* next = user_of(epilogue);
+  Node* next = user_of(epilogue, plans);
   if (next != nullptr && next->arg(0).node() == epilogue.last)
     if (const std::optional<Activation> found = activation_function(*next); found && float_meta(*next) != nullptr) {
       epilogue.activation = *found;
       epilogue.last = next;
-      next = user_of(epilogue);
+      next = user_of(epilogue, plans);
     }
   // The quantize node may have several users, the value before it only this one.
   if (may_round && next != nullptr && is_fusable_quantize(*next)) epilogue.last = epilogue.quantize = next;
@@ -37,14 +37,11 @@ Epilogue Fuser::epilogue_of(Node& head, bool may_add, bool may_round) const {
 }
 
 void Fuser::take_residual(Epilogue& epilogue) const {
-  Node* add = user_of(epilogue);
+  Node* add = user_of(epilogue, plans);
   if (add == nullptr || !is_form_of(*add, op::kAdd)) return;
   if (!add->kwargs().empty() || add->args().size() != 2 || is_taken(add)) return;
   Node* other = add->arg(0).node() == epilogue.last ? add->arg(1).node() : add->arg(0).node();
-  if (other == nullptr || other->op() == Node::Op::kGetAttr || float_meta(*other) == nullptr ||
-      float_meta(*add) == nullptr)
-    return;
-  if (other->op() == Node::Op::kCallFunction && PlanBuilder::is_constant(*other)) return;
+  if (!plans.is_readable(other) || float_meta(*other) == nullptr || float_meta(*add) == nullptr) return;
   const SymShape& sizes = epilogue.last->meta.val.tensor()->sizes;
   if (other->meta.val.tensor()->sizes != sizes || add->meta.val.tensor()->sizes != sizes) return;
   epilogue.residual = other;

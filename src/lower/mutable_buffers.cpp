@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "lower/shared_storage.h"
 #include "op/facts.h"
 #include "op/op.h"
 #include "op/targets.h"
@@ -29,13 +30,6 @@ Places places_of(const Graph& graph) {
 bool is_view_node(const Node& node) {
   const OpDef* op = op_of(node);
   return node.is(op::kGetItem) || (op != nullptr && is_view(*op));
-}
-
-// What an operator writes to: its first argument; null for all others.
-Node* written_by(const Node& node) {
-  const OpDef* op = op_of(node);
-  if (op == nullptr || op->schema.arguments.empty() || !op->schema.arguments[0].is_mutated) return nullptr;
-  return node.arg(0).node();
 }
 
 // The get_attr node behind views; null for other values.
@@ -63,7 +57,8 @@ struct Write {
 };
 
 std::optional<Write> write_of(Node& node) {
-  Node* to = written_by(node);
+  const std::vector<Node*> written = written_by(node);
+  Node* to = written.empty() ? nullptr : written[0];
   Node* source = buffer_behind(to);
   if (source == nullptr) return std::nullopt;
   return Write{&node, to == source ? nullptr : to, source->target()};

@@ -67,8 +67,16 @@ const PlanBuffer& PlanBuilder::held(const Node* node) const {
   return plans_[place.plan].plan.buffers[place.buffer];
 }
 
+const Node* PlanBuilder::writer_beside(const Node& node) const {
+  if (writers_.empty()) return nullptr;
+  if (const auto writer = writers_.find(&node); writer != writers_.end()) return writer->second;
+  for (const Node* input : node.input_nodes())
+    if (const auto writer = writers_.find(input); writer != writers_.end()) return writer->second;
+  return nullptr;
+}
+
 bool PlanBuilder::is_readable(const Node* node) const {
-  return node != nullptr && node->op() != Node::Op::kGetAttr &&
+  return node != nullptr && node->op() != Node::Op::kGetAttr && writers_.count(node) == 0 &&
          (is_held(node) || (float_meta(*node) != nullptr && !is_constant(*node)));
 }
 
@@ -156,6 +164,11 @@ size_t PlanBuilder::read(Node* node) {
   return arranged(at, given.symbolic_sizes.size() == 4);
 }
 
+size_t PlanBuilder::read_in_c_order(Node* node) {
+  const size_t at = read_as_is(node);
+  return is_in_c_order(buffer(at)) ? at : arranged(at, false);
+}
+
 size_t PlanBuilder::read_floats(Node* node) { return in_floats(read(node)); }
 
 size_t PlanBuilder::in_floats(size_t at) {
@@ -173,10 +186,7 @@ size_t PlanBuilder::read_rows(Node* node) {
 }
 
 size_t PlanBuilder::read_float_rows(Node* node) {
-  size_t at = read_as_is(node);
-  if (buffer(at).dtype == DType::kF32) return read_rows(node);
-  if (!is_in_c_order(buffer(at))) at = arranged(at, false);
-  return in_floats(at);
+  return buffer(read_as_is(node)).dtype == DType::kF32 ? read_rows(node) : in_floats(read_in_c_order(node));
 }
 
 bool PlanBuilder::is_sequence(const Node* node) const {
@@ -184,9 +194,8 @@ bool PlanBuilder::is_sequence(const Node* node) const {
 }
 
 size_t PlanBuilder::read_sequence(Node* node) {
-  size_t at = read_as_is(node);
-  if (buffer(at).symbolic_sizes.size() != 4) return read(node);
-  if (!is_in_c_order(buffer(at))) at = arranged(at, false);
+  if (buffer(read_as_is(node)).symbolic_sizes.size() != 4) return read(node);
+  const size_t at = read_in_c_order(node);
   Open& plan = open();
   const auto [known, is_new] = plan.rows.emplace(at, plan.plan.buffers.size());
   if (!is_new) return known->second;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lower/fuse.h"
+#include "lower/fuse_nodes.h"
 
 namespace qdq {
 
@@ -28,12 +29,14 @@ bool is_in_c_order(const PlanBuffer& buffer);
 // quantize node rounded, an f32 buffer for what it did not. New steps go into the open plan, the last one.
 class PlanBuilder {
  public:
-  explicit PlanBuilder(Program& program) : program_(program) {}
+  explicit PlanBuilder(Program& program) : program_(program), writers_(values_with_writers(*program.graph)) {}
 
   Program& program() { return program_; }
 
   // Made of constants alone: folded later, if anybody still needs it.
   static bool is_constant(const Node& node);
+  // Who writes to a value that the node reads or makes, so that no plan takes it; null: nobody.
+  const Node* writer_beside(const Node& node) const;
   bool is_held(const Node* node) const { return node != nullptr && real_.count(node) != 0; }
   bool is_held_u8(const Node* node) const { return is_held(node) && held(node).dtype == DType::kU8; }
   // The buffer of a held value, of whatever plan.
@@ -44,6 +47,7 @@ class PlanBuilder {
   // Readers give the index of a buffer of the open plan that holds the real value of `node`; buffer() is that buffer.
   // In the order it comes in.
   size_t read_as_is(Node* node);
+  size_t read_in_c_order(Node* node);
   // In a storage order that every step knows: images channels last, all else in C order.
   size_t read(Node* node);
   // The same in f32.
@@ -131,6 +135,7 @@ class PlanBuilder {
   void rewrite();
 
   Program& program_;
+  std::unordered_map<const Node*, const Node*> writers_;
   std::vector<Open> plans_;
   // The result of the last step is the value of `last`.
   void hold_result(const Node& last, size_t buffer);

@@ -475,18 +475,6 @@ TEST(Fuse, LeavesFloatGraphsAlone) {
   EXPECT_EQ(to_text(*program.graph), before);
 }
 
-TEST(Fuse, LeavesGraphsAloneThatWriteToSharedValues) {
-  GraphBuilder g;
-  Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
-  Node* a = g.conv(x, {8, 8, 1, 1});
-  Node* b = g.call("torch.ops.aten.relu_.default", {a});
-  Program program = g.done({g.round(b, 0.03, 0), g.round(a, 0.03, 0)});
-  const Fusion fusion = fuse_program(program);
-  EXPECT_TRUE(fusion.plans.empty());
-  ASSERT_FALSE(fusion.fates.empty());
-  EXPECT_THAT(fusion.fates[0].refusal, HasSubstr("the graph writes to a value that others may read, in node relu_"));
-}
-
 TEST(Fuse, AConvolutionMayBeItsOwnResidual) {
   const auto build = [] {
     GraphBuilder g;

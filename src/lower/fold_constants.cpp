@@ -1,0 +1,177 @@
+#include "lower/fold_constants.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "exec/interpreter.h"
+#include "lower/shared_storage.h"
+#include "op/facts.h"
+#include "op/infer.h"
+#include "op/op.h"
+#include "op/targets.h"
+
+namespace qdq {
+namespace {
+
+constexpr int64_t kLargestCreated = int64_t{1} << 24;  // elements
+
+// A new tensor whose elements follow from its sizes, which are known, and numbers.
+bool is_created(const Node& node) {
+  if (!is_a(node, Family::kCreation)) return false;
+  const std::string_view name = base_name(node.target());
+  const TensorMeta* meta = node.meta.val.tensor();
+  if (meta == nullptr || name.find("rand") != std::string_view::npos || name.starts_with("empty") ||
+      name.starts_with("new_empty"))
+    return false;
+  const bool reads_at_most_its_sizes =
+      node.input_nodes().empty() || name.starts_with("new_") || name.ends_with("_like");
+  const std::optional<int64_t> count = numel_of(meta->sizes).constant();
+  return reads_at_most_its_sizes && count && *count <= kLargestCreated;
+}
+
+class Constants {
+ public:
+  explicit Constants(const Program& program) : program_(program), storage_(*program.graph) {
+    for (const BufferMutation& mutation : program.buffer_mutations) changing_attributes_.insert(mutation.buffer);
+    // What turns out to change may make other values change.
+    while (finds_changes()) {}
+    find_followers();
+  }
+
+  bool has(const Node* node) const { return constant_.count(node) != 0; }
+  // Of constants: whether the program writes to it, or to what it is made of.
+  bool follows_from_writes(const Node* node) const { return followers_.count(node) != 0; }
+
+ private:
+  bool finds_changes() {
+    constant_.clear();
+    bool found = false;
+    std::unordered_set<const Node*> read;  // by others, up to here
+    for (const Node* node : program_.graph->nodes()) {
+      const std::vector<Node*> inputs = node->input_nodes();
+      const bool has_constant_inputs =
+          std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) { return has(input); });
+      for (const Node* written : written_by(*node)) {
+        const Node* root = storage_.root_of(written);
+        const bool stays = has_constant_inputs && root->op() == Node::Op::kCallFunction && read.count(root) == 0;
+        if (!stays && changing_.insert(root).second) found = true;
+      }
+      if (is_constant(*node, has_constant_inputs)) {
+        constant_.insert(node);
+      } else {
+        for (const Node* input : inputs) read.insert(storage_.root_of(input));
+      }
+    }
+    return found;
+  }
+
+  bool is_constant(const Node& node, bool has_constant_inputs) const {
+    const Node* root = storage_.root_of(&node);
+    if (changing_.count(root) != 0) return false;
+    if (node.op() == Node::Op::kGetAttr) return changing_attributes_.count(node.target()) == 0;
+    if (node.op() != Node::Op::kCallFunction || find_op(node.target()) == nullptr) return false;
+    return is_created(node) || (has_constant_inputs && !node.input_nodes().empty());
+  }
+
+  void find_followers() {
+    for (const Node* node : program_.graph->nodes())
+      if (has(node))
+        for (const Node* written : written_by(*node)) followers_.insert(storage_.root_of(written));
+    for (const Node* node : program_.graph->nodes()) {
+      if (!has(node)) continue;
+      const std::vector<Node*> inputs = node->input_nodes();
+      if (followers_.count(storage_.root_of(node)) != 0 ||
+          std::any_of(inputs.begin(), inputs.end(), [&](const Node* input) { return follows_from_writes(input); }))
+        followers_.insert(node);
+    }
+  }
+
+  const Program& program_;
+  const SharedStorage storage_;
+  std::unordered_set<std::string> changing_attributes_;
+  std::unordered_set<const Node*> changing_, constant_, followers_;  // changing_: roots
+};
+
+// The program of the constants alone, whose outputs are `roots`.
+Program program_of(const Program& program, const Constants& constants, const std::vector<Node*>& roots) {
+  Program out;
+  out.attributes = program.attributes;
+  std::unordered_map<const Node*, Node*> copies;
+  // What a tensor is created like is not computed; an element stands for it.
+  const auto stand_in = [&](const Node& like) {
+    const TensorMeta& meta = *like.meta.val.tensor();
+    Attribute attribute;
+    attribute.name = out.unique_attribute_name("_like_" + like.name());
+    Shape sizes;
+    for (const SymInt& size : meta.sizes) sizes.push_back(size.constant().value_or(1));
+    attribute.tensor = Tensor::full(Shape(sizes.size(), 1), meta.dtype, 0).expand(sizes);
+    Node* node = out.graph->get_attr(attribute.name, attribute.name);
+    out.add_attribute(std::move(attribute));
+    return node;
+  };
+  for (const Node* node : program.graph->nodes()) {
+    if (!constants.has(node)) continue;
+    const auto copied = [&](Node* input) {
+      const auto [known, is_new] = copies.emplace(input, nullptr);
+      if (is_new) known->second = stand_in(*input);
+      return known->second;
+    };
+    std::vector<Argument> args;
+    for (const Argument& argument : node->args()) args.push_back(argument.map_nodes(copied));
+    Node::Kwargs kwargs;
+    for (const auto& [key, value] : node->kwargs()) kwargs.emplace_back(key, value.map_nodes(copied));
+    Node* copy = out.graph->create(node->op(), node->target(), std::move(args), std::move(kwargs), node->name());
+    copy->meta = node->meta;
+    copies[node] = copy;
+  }
+  Argument::List results;
+  for (Node* root : roots) results.push_back(copies.at(root));
+  out.graph->create(Node::Op::kOutput, "output", {Argument(std::move(results))});
+  return out;
+}
+
+// Folds the outermost of those constants that are `chosen`, and leaves out what wrote to them.
+void fold(Program& program, const Constants& constants, const std::function<bool(const Node*)>& chosen) {
+  Graph& graph = *program.graph;
+  std::vector<Node*> folded, roots;
+  bool all_are_tensors = true;
+  const auto is_other = [&](const Node* user) { return !constants.has(user) || !chosen(user); };
+  for (Node* node : graph.nodes()) {
+    if (node->op() != Node::Op::kCallFunction || is_other(node)) continue;
+    folded.push_back(node);
+    if (std::none_of(node->users().begin(), node->users().end(), is_other)) continue;
+    if (node->meta.val.is_tensor()) roots.push_back(node);
+    else all_are_tensors = false;
+  }
+  if (roots.empty()) return;
+  const std::vector<Tensor> values = Interpreter(program_of(program, constants, roots), {}).run({});
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const std::string name = program.unique_attribute_name("_folded_" + roots[i]->name());
+    program.add_attribute({name, values[i].contiguous(), Attribute::Kind::kBuffer});
+    const auto point = graph.insert_before(roots[i]);
+    Node* constant = graph.get_attr(name);
+    constant->meta = roots[i]->meta;
+    roots[i]->replace_all_uses_with(constant, is_other);
+  }
+  // Who reads a number of theirs still needs the writes.
+  for (auto node = folded.rbegin(); node != folded.rend(); ++node)
+    if ((*node)->users().empty() && (all_are_tensors || written_by(**node).empty())) graph.erase(*node);
+  graph.eliminate_dead_code();
+  program.erase_unused_attributes();
+}
+
+}  // namespace
+
+void fold_constants(Program& program) {
+  fold(program, Constants(program), [](const Node*) { return true; });
+}
+
+void fold_written_constants(Program& program) {
+  const Constants constants(program);
+  fold(program, constants, [&](const Node* node) { return constants.follows_from_writes(node); });
+}
+
+}  // namespace qdq

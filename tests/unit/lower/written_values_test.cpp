@@ -1,0 +1,109 @@
+// Graphs that write to values which others may read: what is folded, what is fused around them, and that the numbers
+// stay.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph_builder.h"
+#include "lower/fold_constants.h"
+#include "lower/fuse.h"
+#include "lower/fuse_nodes.h"
+
+namespace qdq::written_values_test {
+namespace {
+
+using testing::HasSubstr;
+
+Argument list(std::vector<int64_t> numbers) { return Argument::List(numbers.begin(), numbers.end()); }
+
+std::vector<std::string> targets_of(const Program& program) {
+  std::vector<std::string> out;
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.push_back(node->target());
+  return out;
+}
+
+// The steps that read or make `a` and its views run one by one, the others together.
+TEST(WrittenValues, AreLeftOutOfPlans) {
+  for (const bool reads_before : {false, true}) {
+    GraphBuilder g;
+    Node* x = g.round(g.input({1, 8, 6, 6}), 0.03, 128);
+    Node* first = g.round(g.conv(x, {8, 8, 1, 1}), 0.03, 128);
+    Node* a = g.conv(first, {8, 8, 1, 1});
+    Node* part = g.call("torch.ops.aten.slice.Tensor", {a, 2, 0, 3});
+    Node* before = reads_before ? g.call("torch.ops.aten.add.Tensor", {a, first}) : first;
+    Node* written = g.call("torch.ops.aten.mul_.Tensor", {part, 3.0});
+    Node* after = g.call("torch.ops.aten.add.Tensor", {a, first});
+    Node* last = g.round(g.conv(g.round(after, 0.1, 128), {8, 8, 1, 1}), 0.1, 128);
+    Program program = g.done({last, before, written});
+    const Program given = program.clone();
+    const Fusion fusion = fuse_program(program);
+    EXPECT_GE(fusion.plans.size(), 1u);
+    for (const NodeFate& fate : fusion.fates) {
+      if (fate.node == a->name() || fate.node == part->name() || fate.node == written->name() ||
+          fate.node == after->name() || (reads_before && fate.node == before->name()))
+        EXPECT_THAT(fate.refusal, HasSubstr("node mul__tensor writes to a value that it reads or makes")) << fate.node;
+      else EXPECT_GE(fate.plan, 0) << fate.node << ": " << fate.refusal;
+    }
+    EXPECT_LE(difference_from("simd", given, {1, 8, 6, 6}).largest, 0.11);
+  }
+}
+
+// Swin's mask of shifted windows, made anew in every run.
+Program masked_network(bool fills_by_input) {
+  GraphBuilder g;
+  Node* x = g.round(g.input({2, 8, 6, 6}), 0.03, 128);
+  Node* y = g.conv(x, {6, 8, 1, 1});
+  Node* mask = g.call("torch.ops.aten.new_zeros.default", {y, list({6, 6})});
+  for (int i = 0; i < 2; ++i) {
+    Node* rows = g.call("torch.ops.aten.slice.Tensor", {mask, 0, 3 * i, 3 * i + 3});
+    Node* columns = g.call("torch.ops.aten.slice.Tensor", {rows, 1, 1 + i, 5});
+    if (fills_by_input && i == 1) {
+      Node* image = g.call("torch.ops.aten.select.int", {g.call("torch.ops.aten.select.int", {x, 0, 0}), 0, 0});
+      Node* corner = g.call("torch.ops.aten.slice.Tensor", {image, 0, 0, 3});
+      g.call("torch.ops.aten.copy_.default", {columns, g.call("torch.ops.aten.slice.Tensor", {corner, 1, 0, 3})});
+    } else {
+      g.call("torch.ops.aten.fill_.Scalar", {columns, i + 1});
+    }
+  }
+  Node* larger = g.call("torch.ops.aten.ne.Scalar", {mask, 0});
+  Node* added = g.call("torch.ops.aten.masked_fill.Scalar", {mask, larger, -2.0});
+  Node* sum = g.round(g.call("torch.ops.aten.add.Tensor", {g.round(y, 0.05, 128), added}), 0.05, 128);
+  return g.done({g.round(g.conv(sum, {8, 6, 1, 1}), 0.05, 128)});
+}
+
+TEST(WrittenValues, OfConstantsAreFolded) {
+  Program program = masked_network(false);
+  EXPECT_LE(difference_from("simd", program, {2, 8, 6, 6}).largest, 0.051);
+  fold_written_constants(program);
+  for (const std::string& target : targets_of(program)) {
+    EXPECT_EQ(target.find("fill"), std::string::npos) << target;
+    EXPECT_EQ(target.find("new_zeros"), std::string::npos) << target;
+  }
+  EXPECT_EQ(fusion_obstacle(*program.graph), "");
+}
+
+TEST(WrittenValues, OfInputsAreNotFolded) {
+  const Program program = masked_network(true);
+  Program folded = program.clone();
+  fold_written_constants(folded);
+  EXPECT_EQ(targets_of(folded), targets_of(program));
+  EXPECT_LE(difference_from("simd", program, {2, 8, 6, 6}).largest, 0.051);
+}
+
+// What reads a mask between two writes to it sees the first alone.
+TEST(WrittenValues, ReadBetweenWritesAreNotFolded) {
+  GraphBuilder g;
+  Node* x = g.input({2, 4});
+  Node* mask = g.call("torch.ops.aten.zeros.default", {list({4})});
+  g.call("torch.ops.aten.fill_.Scalar", {mask, 1});
+  Node* first = g.call("torch.ops.aten.add.Tensor", {x, mask});
+  g.call("torch.ops.aten.fill_.Scalar", {mask, 5});
+  const Program program = g.done({first, g.call("torch.ops.aten.add.Tensor", {x, mask})});
+  const std::vector<Tensor> zeros = {Tensor::full({2, 4}, DType::kF32, 0)};
+  const std::vector<Tensor> found = lower(program).run(zeros);
+  EXPECT_EQ(found[0].contiguous().data<float>()[0], 1);
+  EXPECT_EQ(found[1].contiguous().data<float>()[0], 5);
+}
+
+}  // namespace
+}  // namespace qdq::written_values_test
