@@ -32,6 +32,12 @@ bool is_created(const Node& node) {
   return reads_at_most_its_sizes && count && *count <= kLargestCreated;
 }
 
+// A write that changes nothing if it comes again.
+bool is_idempotent(const Node& node) {
+  static constexpr std::string_view kNames[] = {"zero_", "fill_", "copy_", "masked_fill_"};
+  return std::find(std::begin(kNames), std::end(kNames), base_name(node.target())) != std::end(kNames);
+}
+
 class Constants {
  public:
   explicit Constants(const Program& program) : program_(program), storage_(*program.graph) {
@@ -56,7 +62,9 @@ class Constants {
           std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) { return has(input); });
       for (const Node* written : written_by(*node)) {
         const Node* root = storage_.root_of(written);
-        const bool stays = has_constant_inputs && root->op() == Node::Op::kCallFunction && read.count(root) == 0;
+        // An attribute keeps what is written for the next run.
+        const bool is_same_again = root->op() == Node::Op::kCallFunction || is_idempotent(*node);
+        const bool stays = has_constant_inputs && is_same_again && read.count(root) == 0;
         if (!stays && changing_.insert(root).second) found = true;
       }
       if (is_constant(*node, has_constant_inputs)) {
@@ -123,6 +131,10 @@ Program program_of(const Program& program, const Constants& constants, const std
     for (const Argument& argument : node->args()) args.push_back(argument.map_nodes(copied));
     Node::Kwargs kwargs;
     for (const auto& [key, value] : node->kwargs()) kwargs.emplace_back(key, value.map_nodes(copied));
+    if (node->op() == Node::Op::kGetAttr && constants.follows_from_writes(node)) {
+      Tensor& tensor = out.find_attribute(node->target())->tensor;
+      tensor = tensor.clone();  // the program's own stays
+    }
     Node* copy = out.graph->create(node->op(), node->target(), std::move(args), std::move(kwargs), node->name());
     copy->meta = node->meta;
     copies[node] = copy;
@@ -140,7 +152,8 @@ void fold(Program& program, const Constants& constants, const std::function<bool
   bool all_are_tensors = true;
   const auto is_other = [&](const Node* user) { return !constants.has(user) || !chosen(user); };
   for (Node* node : graph.nodes()) {
-    if (node->op() != Node::Op::kCallFunction || is_other(node)) continue;
+    const bool is_value = node->op() == Node::Op::kCallFunction || constants.follows_from_writes(node);
+    if (!is_value || is_other(node)) continue;
     folded.push_back(node);
     if (std::none_of(node->users().begin(), node->users().end(), is_other)) continue;
     if (node->meta.val.is_tensor()) roots.push_back(node);

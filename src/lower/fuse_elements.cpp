@@ -116,18 +116,24 @@ std::string fuse_binary(Fuser& fuser, Node& node, const PlanStep::Form& form) {
     operands.push_back(operand_of(fuser, node, node.arg(i), order, refusal));
     if (operands.back() == nullptr) return refusal;
   }
-  fuser.emit(node, fuser.epilogue_of(node, false),
-             [&fuser, form, operands, sizes = float_meta(node)->sizes](PlanStep& step, Fuser::Order used) {
-               step.form = form;
-               // Beside values of another rank four axes are no image.
-               for (Node* operand : operands)
-                 step.inputs.push_back(float_meta(*operand)->sizes.size() == 4 && sizes.size() != 4
-                                           ? fuser.plans.read_in_c_order(operand)
-                                           : fuser.read(operand, used));
-               const auto is_whole = [&](size_t i) { return float_meta(*operands[i])->sizes == sizes; };
-               if (is_whole(0)) step.in_place_input = 0;
-               else if (is_whole(1)) step.in_place_input = 1;
-             });
+  const SymShape& sizes = float_meta(node)->sizes;
+  const auto is_whole = [&](size_t i) { return float_meta(*operands[i])->sizes == sizes; };
+  // Kernels repeat one operand, and that by rows.
+  std::array<bool, 2> expands{};
+  for (const size_t i : {size_t{0}, size_t{1}})
+    expands[i] = !is_whole(i) && !is_repeated_by_rows(float_meta(*operands[i])->sizes, sizes, order);
+  if (!is_whole(0) && !is_whole(1) && !expands[1]) expands[0] = true;
+  const int in_place_input = is_whole(0) ? 0 : is_whole(1) ? 1 : -1;
+  fuser.emit(node, fuser.epilogue_of(node, false), [=, &fuser, sizes = sizes](PlanStep& step, Fuser::Order used) {
+    step.form = form;
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      // Beside values of another rank four axes are no image.
+      const bool is_image = sizes.size() == 4 || float_meta(*operands[i])->sizes.size() != 4;
+      const size_t at = is_image ? fuser.read(operands[i], used) : fuser.plans.read_in_c_order(operands[i]);
+      step.inputs.push_back(expands[i] ? fuser.plans.expanded_copy(at, sizes) : at);
+    }
+    step.in_place_input = in_place_input;
+  });
   return {};
 }
 

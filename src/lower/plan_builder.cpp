@@ -221,22 +221,36 @@ size_t PlanBuilder::arranged(size_t at, bool channels_last) {
   return known->second;
 }
 
-size_t PlanBuilder::permuted_copy(size_t at, const std::vector<size_t>& axes) {
+size_t PlanBuilder::viewed(size_t at, SymShape sizes, SymShape strides) {
   PlanBuffer view = buffer(at);
-  const SymShape sizes = view.symbolic_sizes, strides = strides_of(view);
   if (view.location != Location::kView) {
     view.location = Location::kView;
     view.base = at;
     view.symbolic_view_offset = 0;
   }
   view.channels_last = false;
-  view.symbolic_sizes.clear();
-  view.symbolic_view_strides.clear();
+  view.symbolic_sizes = std::move(sizes);
+  view.symbolic_view_strides = std::move(strides);
+  return add_buffer(std::move(view));
+}
+
+size_t PlanBuilder::permuted_copy(size_t at, const std::vector<size_t>& axes) {
+  const SymShape &own = buffer(at).symbolic_sizes, from = strides_of(buffer(at));
+  SymShape sizes, strides;
   for (const size_t axis : axes) {
-    view.symbolic_sizes.push_back(sizes[axis]);
-    view.symbolic_view_strides.push_back(strides[axis]);
+    sizes.push_back(own[axis]);
+    strides.push_back(from[axis]);
   }
-  return arranged(add_buffer(std::move(view)), false);
+  return arranged(viewed(at, std::move(sizes), std::move(strides)), false);
+}
+
+size_t PlanBuilder::expanded_copy(size_t at, const SymShape& sizes) {
+  const SymShape &own = buffer(at).symbolic_sizes, from = strides_of(buffer(at));
+  const size_t missing = sizes.size() - own.size();
+  SymShape strides(sizes.size(), SymInt(0));
+  for (size_t axis = missing; axis < sizes.size(); ++axis)
+    if (own[axis - missing] == sizes[axis]) strides[axis] = from[axis - missing];
+  return arranged(viewed(at, sizes, std::move(strides)), sizes.size() == 4);
 }
 
 void PlanBuilder::append_copy(Open& plan, PlanStep::Form form, size_t from, bool channels_last, DType dtype) {

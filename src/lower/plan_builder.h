@@ -66,6 +66,8 @@ class PlanBuilder {
   size_t arranged(size_t at, bool channels_last);
   // A copy of a buffer of the open plan whose axes are these, in C order.
   size_t permuted_copy(size_t at, const std::vector<size_t>& axes);
+  // A copy of a buffer of the open plan that is repeated along axes of one element, in the order that every step knows.
+  size_t expanded_copy(size_t at, const SymShape& sizes);
   const PlanBuffer& buffer(size_t at) { return open().plan.buffers[at]; }
 
   // A buffer of the node's shape for add_step.
@@ -125,6 +127,8 @@ class PlanBuilder {
   void set_fate(const Node& node, size_t plan, size_t step);
 
   size_t add_buffer(PlanBuffer buffer);
+  // A buffer of the open plan through other sizes and strides.
+  size_t viewed(size_t at, SymShape sizes, SymShape strides);
   void add_input(PlanBuffer buffer, std::variant<Node*, PlanValue> source);
   size_t imported(PlanValue place);
   static void append_copy(Open& plan, PlanStep::Form form, size_t from, bool channels_last, DType dtype);
