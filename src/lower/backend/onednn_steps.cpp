@@ -473,6 +473,10 @@ class OneDnnSteps : public StepBackend {
     const auto shift_of = [&](const PlanBuffer& buffer, size_t i) {
       return buffer.dtype == DType::kU8 ? static_cast<float>(-buffer.qparams.zero_point) * to.multiplier[i] : 0.0f;
     };
+    // The primitive takes zero points off behind the sum, which by then has lost what is small beside them: the scores
+    // that a mask of -1e9 is added to.
+    constexpr float kMostShift = 1 << 14;  // floats of this size are 2^-9 apart
+    if (std::max(std::fabs(shift_of(a, 0)), std::fabs(shift_of(b, 1))) > kMostShift) return "a large zero point";
     const float shift = shift_of(a, 0) + shift_of(b, 1);
     dnnl::post_ops ops;
     if (shift != 0) ops.append_eltwise(algorithm::eltwise_linear, 1, shift);

@@ -122,6 +122,29 @@ TEST_F(OneDnn, RefusesNumbersThatDoNotFit) {
   }
 }
 
+// Scores with a mask of -1e9 in integers: its zero point is taken off beside it, not behind the sum.
+TEST_F(OneDnn, AddsSmallNumbersToIntegersOfLargeSteps) {
+  Program program;
+  Graph& g = *program.graph;
+  Node *scores = input(program, {2, 4, 16, 16}), *masks = input(program, {2, 4, 16, 16});
+  const double scale = 1e9 / 255;
+  Node* q =
+      g.call("torch.ops.quantized_decomposed.quantize_per_tensor.default", {masks, scale, 127, -128, 127, DType::kS8});
+  Node* real =
+      g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", {q, scale, 127, -128, 127, DType::kS8});
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {scores, real});
+  g.create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})});
+  infer_shapes(program);
+  const Tensor x = waves({2, 4, 16, 16}, 0.1f);
+  Tensor mask = Tensor::full({2, 4, 16, 16}, DType::kF32, 0);
+  for (int64_t i = 0; i < mask.numel(); i += 3) mask.data<float>()[i] = -1e9f;
+  const Tensor got = lower(program, {{"onednn"}}).run({{x, mask}})[0];
+  for (int64_t i = 0; i < got.numel(); ++i) {
+    if (i % 3 != 0) ASSERT_NEAR(got.data<float>()[i], x.data<float>()[i], 1e-6) << i;
+    else ASSERT_LE(got.data<float>()[i], -0.99e9f) << i;
+  }
+}
+
 TEST_F(OneDnn, LinearLayers) {
   for (const Shape& sizes : {Shape{7, 5}, Shape{10, 900}, Shape{2, 3, 40}, Shape{33}})
     for (const bool bias : {true, false}) {
