@@ -4,6 +4,7 @@
 #include "cli/command_line.h"
 #include "cli/verbs.h"
 #include "format/json.h"
+#include "graph/shown_module.h"
 #include "io/model.h"
 #include "op/facts.h"
 #include "recipe/recipe_schema.h"
@@ -30,7 +31,7 @@ Json names_in(const Program& program) {
     if (node->op() != Node::Op::kCallFunction) continue;
     if (const std::string target(node->target()); space_of(target) == "aten")
       add_once(operators, target.substr(0, target.rfind('.')));
-    const std::optional<std::string> path = node->meta.module_path();
+    const std::optional<std::string> path = shown_module(node->meta);
     if (!path || path->empty()) continue;
     add_once(modules, *path);
     if (node->meta.nn_module_stack.empty()) continue;

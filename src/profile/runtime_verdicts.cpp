@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "format/json.h"
+#include "graph/shown_module.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/quantizers/patterns.h"
@@ -47,7 +48,7 @@ class Judge {
       if (!is_product && (rule == nullptr || !touches_integers(*node))) continue;
       RuntimeVerdict verdict;
       verdict.node = node->name();
-      verdict.module = node->meta.module_path().value_or("");
+      verdict.module = shown_module(node->meta).value_or("");
       verdict.op = short_name(node->target());
       verdict.products = is_attention ? 2 : is_product ? 1 : 0;
       verdict.reason = rule ? why_float(*node, *rule) : concat(profile_.runtime, " has no integer form of it");

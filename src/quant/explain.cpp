@@ -1,5 +1,6 @@
 // Explanations, put together from decisions, annotations and observers.
 #include "quant/explain.h"
+#include "graph/shown_module.h"
 
 #include <algorithm>
 #include <array>
@@ -82,7 +83,7 @@ std::string why_refused(const std::vector<Decision>& decisions) {
 Explanation explain(const Prepared& prepared, const Observers& observers, Node* node) {
   Explanation out;
   out.node = node->name();
-  out.module = node->meta.module_path().value_or("");
+  out.module = shown_module(node->meta).value_or("");
   out.op = short_name(node->target());
   out.decisions = prepared.annotations().decisions(node);
   const auto found = prepared.annotations().find(node);
@@ -251,7 +252,7 @@ std::vector<LeftInFloat> left_in_float(const Prepared& prepared, const Program& 
     const std::string remedy =
         fixes.empty() ? "" : concat("; read with", fixes, " the ONNX model keeps one branch, which can be quantized");
     for_each_layer_within(*node, [&](const Node& runner, const Node& layer) {
-      out.push_back({concat(runner.name(), "/", layer.name()), layer.meta.module_path().value_or(""),
+      out.push_back({concat(runner.name(), "/", layer.name()), shown_module(layer.meta).value_or(""),
                      std::string(short_name(layer.target())),
                      concat("it is in a program that ", short_name(runner.target()),
                             " runs; those stay float, as in PyTorch", remedy)});

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/nearest_word.h"
+#include "graph/shown_module.h"
 
 namespace qdq {
 
@@ -27,6 +28,7 @@ ProgramNames::ProgramNames(const Graph& graph) {
   };
   for (const Node* node : graph.nodes()) {
     for (const ModuleStackEntry& entry : node->meta.nn_module_stack) {
+      if (entry.path == kNoModule) continue;
       add(modules, seen_modules, entry.path);
       add(module_types, seen_types, entry.type);
     }

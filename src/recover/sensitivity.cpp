@@ -1,4 +1,5 @@
 #include "recover/sensitivity.h"
+#include "graph/shown_module.h"
 
 #include <algorithm>
 
@@ -93,7 +94,7 @@ std::vector<Sensitivity> sensitivities(Recovery& recovery, double* all) {
   if (all != nullptr) *all = together.decibels();
   std::vector<Sensitivity> out;
   for (size_t i = 0; i < suspects.size(); ++i)
-    out.push_back({nodes[i]->name(), nodes[i]->meta.module_path().value_or(""),
+    out.push_back({nodes[i]->name(), shown_module(nodes[i]->meta).value_or(""),
                    std::string(short_name(nodes[i]->target())), suspects[i].own.decibels(),
                    suspects[i].alone.decibels(), suspects[i].without.decibels()});
   return out;

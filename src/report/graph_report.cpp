@@ -2,6 +2,7 @@
 #include "report/graph_report.h"
 
 #include "format/json.h"
+#include "graph/shown_module.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -118,8 +119,10 @@ Json node_report(const Node& node) {
   for (const auto& [name, argument] : node.kwargs()) out["kwargs"][name] = json_of(argument);
   out["users"] = Json::array();
   for (const Node* user : node.users()) out["users"].push_back(user->name());
-  if (const auto path = node.meta.module_path()) out["module"] = *path;
-  if (!node.meta.nn_module_stack.empty()) out["type"] = node.meta.nn_module_stack.back().type;
+  if (const auto path = shown_module(node.meta)) {
+    out["module"] = *path;
+    out["type"] = node.meta.nn_module_stack.back().type;
+  }
   if (!node.meta.source_fn_stack.empty()) out["source"] = node.meta.source_fn_stack.back().second;
   if (node.meta.debug_handle) out["debug_handle"] = *node.meta.debug_handle;
   add_value(out, node.meta.val);

@@ -9,6 +9,7 @@
 
 #include "exec/interpreter.h"
 #include "format/json.h"
+#include "graph/shown_module.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/math.h"
@@ -351,7 +352,7 @@ Json LayerComparison::json(size_t candidate) const {
   for (const Layer* layer : sorted) {
     const Node& node = *layer->reference;
     Json entry = json_object({{"node", node.name()},
-                              {"module", node.meta.module_path().value_or("")},
+                              {"module", shown_module(node.meta).value_or("")},
                               {"op", short_name(node.target())},
                               {"quantized", layer->continued != layer->node}});
     if (layer->node->name() != node.name()) entry["candidateNode"] = layer->node->name();

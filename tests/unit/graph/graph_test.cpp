@@ -5,6 +5,7 @@
 
 #include "graph/program.h"
 #include "graph/schema.h"
+#include "graph/shown_module.h"
 
 namespace qdq::graph_test {
 namespace {
@@ -69,6 +70,17 @@ TEST(Graph, PathsOfModulesHaveNoFrame) {
   EXPECT_EQ(without_frame("getattr(x, '0')"), "getattr(x, '0')");
   EXPECT_EQ(without_frame("layer1.0"), "layer1.0");
   EXPECT_EQ(without_frame("L['open"), "L['open");
+}
+
+TEST(Graph, ThePlaceholderOfPyTorchIsNoModuleToShow) {
+  NodeMeta meta;
+  EXPECT_EQ(shown_module(meta), std::nullopt);
+  meta.nn_module_stack = {{"L__self__", "", "model.Net"}};
+  EXPECT_EQ(shown_module(meta), "");
+  const std::string none(kNoModule);
+  meta.nn_module_stack = {{none, none, none}};
+  EXPECT_EQ(meta.module_path(), none);
+  EXPECT_EQ(shown_module(meta), std::nullopt);
 }
 
 TEST(Graph, UsersFollowEveryChange) {
