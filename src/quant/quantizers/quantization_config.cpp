@@ -2,7 +2,9 @@
 #include "quant/quantizers/quantization_config.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "op/facts.h"
 #include "op/targets.h"
 #include "quant/unmatched_settings.h"
 
@@ -86,6 +88,14 @@ std::vector<std::string> unmatched(std::string_view kind, const std::vector<Conf
 }
 
 }  // namespace
+
+std::string no_pattern_for(std::string_view quantizer, const Node& node) {
+  const std::string_view op = short_name(node.target());
+  constexpr std::string_view kDecomposed[] = {"aten.convolution.default", "aten.addmm.default"};
+  const bool is_decomposed = std::find(std::begin(kDecomposed), std::end(kDecomposed), op) != std::end(kDecomposed);
+  return concat(quantizer, " has no pattern for ", op,
+                is_decomposed ? ", which run_decompositions() leaves of a layer; export the model without it" : "");
+}
 
 std::vector<std::string> unmatched_module_names(const Program& program, const std::vector<ConfigSetting>& settings) {
   if (settings.empty()) return {};

@@ -46,6 +46,9 @@ void set_config(std::vector<ConfigSetting>& settings, const std::string& name,
 const ConfigSetting* innermost(const Node& node, const std::vector<ConfigSetting>& settings,
                                std::string ModuleStackEntry::* key);
 
+// Why a quantizer takes no node of this operator, with the remedy for one that decompositions leave of a layer.
+std::string no_pattern_for(std::string_view quantizer, const Node& node);
+
 // Sentences about the settings that name a module, a type of modules ("torch.nn.Linear" too) or an operator
 // ("torch.ops.aten.linear") that the program does not have.
 std::vector<std::string> unmatched_module_names(const Program& program, const std::vector<ConfigSetting>& settings);

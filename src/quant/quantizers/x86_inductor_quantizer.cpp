@@ -231,7 +231,7 @@ std::string X86InductorQuantizer::why_not_looked_at(const Node& node) const {
   if (finds_by_source && is_fusible_function(node)) return not_found_by_source(node);
   if (is_one_of(node, kMatmul) && !named && !typed)
     return concat(kName, " quantizes matmul only on request (function type torch.matmul)");
-  if (!is_quantizable(node)) return concat(kName, " has no pattern for ", short_name(node.target()));
+  if (!is_quantizable(node)) return no_pattern_for(kName, node);
   if (!named && !typed && !global_) return "there is no global setting, and none for this module or operator";
   return finds_by_source ? not_found_by_source(node)
                          : "the settings that reach it were not taken; see the quantizer's warnings";

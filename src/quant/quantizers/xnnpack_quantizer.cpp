@@ -235,7 +235,7 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
     if (is_one_of(node, rules().found_by_source))
       return "PyTorch 2.6 finds it by its recorded source, and here that is another or none; without compat torch-2.6 "
              "it is found";
-    return concat(kName, " has no pattern for ", short_name(node.target()));
+    return no_pattern_for(kName, node);
   });
 }
 

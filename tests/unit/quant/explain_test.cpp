@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "exec/interpreter.h"
+#include "graph/shown_module.h"
 #include "quant/quantizers/annotation_quantizer.h"
 #include "quant/quantizers/composable_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
@@ -229,6 +230,32 @@ TEST(Explain, QuantizationIsNotContinued) {
   XNNPACKQuantizer other = xnnpack();
   const Prepared also = prepare_pt2e(std::move(program), other);
   EXPECT_NE(explain(also, "max_pool2d").reason.find("the output of x is not quantized"), std::string::npos);
+}
+
+TEST(Explain, ThePlaceholderOfPyTorchIsNoModule) {
+  Program program = classifier();
+  const std::string none(kNoModule);
+  program.graph->find("conv2d")->meta.nn_module_stack = {{none, none, none}};
+  XNNPACKQuantizer quantizer = xnnpack();
+  const Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  EXPECT_EQ(explain(prepared, "conv2d").module, "");
+  EXPECT_FALSE(explain(prepared, "conv2d").quantizer.empty());
+}
+
+TEST(Explain, WhatDecompositionsLeaveNamesTheRemedy) {
+  ProgramBuilder b;
+  Node* addmm = b.call("addmm.default", {b.weight("bias", {5}), b.input("x", {2, 12}), b.weight("weight", {12, 5})});
+  Program program = b.finish({b.call("softmax.int", {addmm, 1})});
+  XNNPACKQuantizer quantizer = xnnpack();
+  X86InductorQuantizer other = x86();
+  const std::string remedy =
+      "has no pattern for aten.addmm.default, which run_decompositions() leaves of a layer; export the model without "
+      "it";
+  for (Quantizer* each : {static_cast<Quantizer*>(&quantizer), static_cast<Quantizer*>(&other)}) {
+    const Prepared prepared = prepare_pt2e(program.clone(), *each);
+    EXPECT_NE(explain(prepared, "addmm").reason.find(remedy), std::string::npos) << explain(prepared, "addmm").reason;
+    EXPECT_EQ(explain(prepared, "softmax").reason.find("run_decompositions"), std::string::npos);
+  }
 }
 
 TEST(Explain, AnotherQuantizerWasFirst) {
