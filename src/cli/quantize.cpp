@@ -264,7 +264,7 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (by_norms) calibration.recovery = recover_by_norms(options, prepared, host);
   if (wanted && needs_data && !chooses) recover();
   if (calibration.uses_data())
-    for (const std::string& warning : lost_outputs(prepared, data->batch(0))) warn(warning, host);
+    for (const std::string& warning : lost_outputs(prepared, data->batch(0), wanted)) warn(warning, host);
 }
 
 std::string calibration_text(const Calibration& calibration) {

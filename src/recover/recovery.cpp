@@ -1,6 +1,7 @@
 #include "recover/recovery.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -273,7 +274,25 @@ std::optional<RemedyResult> Recovery::next() {
   return result;
 }
 
-std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
+namespace {
+
+// What has become of an output, and the remedy; empty if it is near enough.
+std::string loss_of(const std::string& output, double decibels, bool is_recovered) {
+  constexpr double kLost = 0.5, kNearEnough = 20;
+  if (decibels >= kNearEnough) return {};
+  char found[32];
+  std::snprintf(found, sizeof found, "%.1f dB", decibels);
+  return concat(
+      "the output ", output,
+      decibels <= kLost ? " is lost in integers: it has more noise than signal on the first samples; "
+                        : concat(" has only ", found, " of signal to noise in integers on the first samples; "),
+      is_recovered ? "leave operators in float (--target-agreement or --max-size)" : "recover accuracy (--recover)",
+      ", try another recipe, or compare layer by layer (qdq compare)");
+}
+
+}  // namespace
+
+std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bool is_recovered) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   const auto is_unknown = [](const Node* node) {
     return node->op() == Node::Op::kCallFunction && op_of(*node) == nullptr;
@@ -287,12 +306,10 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch) {
   error.add(judged_outputs(impl.program, outputs), judged_outputs(impl.program, found));
   std::vector<std::string> out;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (error.decibels(i) > 0.5) continue;
     const std::string name =
         i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
-    out.push_back(concat("the output ", name,
-                         " is lost in integers: it has more noise than signal on the first samples; recover accuracy "
-                         "(--recover), try another recipe, or compare layer by layer (qdq compare)"));
+    if (std::string loss = loss_of(name, error.decibels(i), is_recovered); !loss.empty())
+      out.push_back(std::move(loss));
   }
   return out;
 }

@@ -201,9 +201,10 @@ int64_t round_weights(Recovery& recovery);
 // the values between two layers.
 int64_t correct_biases(Recovery& recovery);
 
-// A sentence for each output of a calibrated program with more noise than signal in int8, judged by one batch. None for
-// a program that was prepared for training, has inputs to be equalized, or has operators that qdq does not have.
-std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch);
+// A sentence for each output of a calibrated program below 20 dB in int8, judged by one batch, with a remedy: another
+// one if it `is_recovered` already. None for a program that was prepared for training, has inputs to be equalized, or
+// has operators that qdq does not have.
+std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bool is_recovered = false);
 
 // All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same
 // bytes in every build, with any number of threads.
