@@ -97,6 +97,30 @@ struct Correction {
   ChannelSums wanted{};
 };
 
+constexpr uint64_t kBytes = uint64_t{1} << 30;  // of values between two layers
+
+// The sums of all layers that may be corrected, of all samples.
+class LayerWatcher : public Watcher {
+ public:
+  explicit LayerWatcher(const Prepared& prepared) {
+    for (const QuantizedLayer& layer : quantized_layers(prepared))
+      layers_[layer.node] = {layer.channel_axis, activation_behind(*layer.node), {}};
+  }
+  void see(const Node& node, const Tensor& x) override {
+    if (const auto found = layers_.find(&node); found != layers_.end())
+      found->second.wanted.add(x, found->second.axis, found->second.activation);
+  }
+  ChannelSums wanted(const Correction& correction) const { return layers_.at(correction.node).wanted; }
+
+ private:
+  struct Layer {
+    int64_t axis = 0;
+    kernel::Activation activation;
+    ChannelSums wanted;
+  };
+  std::unordered_map<const Node*, Layer> layers_;
+};
+
 // The shift of each channel of the node's values that gives them, behind the activation, the means that are wanted: by
 // Newton's method, whose slope is the mean slope of the activation. A channel that the activation shuts nearly always
 // stays as it is.
@@ -183,6 +207,11 @@ void correct(Recovery& recovery, const std::vector<const Batch*>& batches, const
 
 }  // namespace
 
+std::unique_ptr<Watcher> watch_to_correct(Recovery& recovery) {
+  const bool sees_all = recovery.some_batches(recovery.samples_within(kBytes)).size() == recovery.batches().size();
+  return sees_all ? std::make_unique<LayerWatcher>(recovery.prepared()) : nullptr;
+}
+
 int64_t correct_biases(Recovery& recovery) {
   Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   Rehearsal rehearsal(recovery, correct_biases, Rehearsal::When::kFewSamples);
@@ -201,9 +230,10 @@ int64_t correct_biases(Recovery& recovery) {
     impl.interpreter.reset();
     recovery.forget_simulation();
   });
-  constexpr uint64_t kBytes = uint64_t{1} << 30;
   const std::vector<const Batch*> some = recovery.some_batches(recovery.samples_within(kBytes));
-  add_wanted(recovery, some, corrections);
+  if (const auto seen = recovery.kept(watch_to_correct))
+    for (Correction& each : corrections) each.wanted = static_cast<const LayerWatcher&>(*seen).wanted(each);
+  else add_wanted(recovery, some, corrections);
   correct(recovery, some, corrections);
   impl.interpreter.reset();
   recovery.forget_simulation();

@@ -26,7 +26,7 @@ int64_t release_outputs(Recovery& recovery) {
   const double before = recovery.decibels();
   Recovery::Errors after;
   {
-    const Undo forget([&] { recovery.forget_simulation(); });
+    const Undo forget([&] { recovery.forget_rounding(); });
     for (const Node* node : behind) recovery.simulation().bypass(*node);
     if (!(recovery.decibels() > before)) return 0;
     after = recovery.errors();

@@ -152,9 +152,20 @@ void Recovery::forget_simulation() noexcept {
   forget_watchers();
 }
 
+void Recovery::forget_rounding() noexcept {
+  auto of_layers = watchers_.extract(watch_to_correct);
+  forget_simulation();
+  if (of_layers) watchers_.insert(std::move(of_layers));
+}
+
+std::unique_ptr<Watcher> Recovery::kept(MakeWatcher make) {
+  auto found = watchers_.extract(make);
+  return found ? std::move(found.mapped()) : nullptr;
+}
+
 std::unique_ptr<Watcher> Recovery::watched(MakeWatcher make) {
-  constexpr MakeWatcher kInOrder[] = {watch_to_equalize, watch_to_shift, watch_for_ranges};
-  if (const auto kept = watchers_.extract(make)) return std::move(kept.mapped());
+  constexpr MakeWatcher kInOrder[] = {watch_to_equalize, watch_to_shift, watch_for_ranges, watch_to_correct};
+  if (std::unique_ptr<Watcher> found = kept(make)) return found;
   std::unique_ptr<Watcher> wanted = make(*this);
   if (!wanted) return nullptr;
   std::map<MakeWatcher, std::unique_ptr<Watcher>> others;

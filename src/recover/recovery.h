@@ -42,6 +42,7 @@ using MakeWatcher = std::unique_ptr<Watcher> (*)(Recovery&);
 std::unique_ptr<Watcher> watch_to_equalize(Recovery& recovery);
 std::unique_ptr<Watcher> watch_to_shift(Recovery& recovery);
 std::unique_ptr<Watcher> watch_for_ranges(Recovery& recovery);
+std::unique_ptr<Watcher> watch_to_correct(Recovery& recovery);
 
 // A prepared program with the samples that judge it. The float outputs are computed once.
 class Recovery {
@@ -71,9 +72,13 @@ class Recovery {
   const FloatProgram& floats();
   // After a remedy has changed the nodes of the prepared program.
   void forget_simulation() noexcept;
+  // The same where observers alone have changed: what layers of the float program give stays known.
+  void forget_rounding() noexcept;
   // A watcher that has seen all samples. The watchers of the remedies behind it look on and are kept for these, until
   // the program changes.
   std::unique_ptr<Watcher> watched(MakeWatcher make);
+  // One that has looked on while others ran; null if none has since the program changed.
+  std::unique_ptr<Watcher> kept(MakeWatcher make);
   // After a remedy has changed what the float program computes inside.
   void forget_watchers() noexcept { watchers_.clear(); }
   // Some of the batches, spread over all, with about `samples` samples: enough for what is measured layer by layer.

@@ -76,7 +76,7 @@ int64_t release_sums(Recovery& recovery) {
   if (nodes.empty()) return 0;
   constexpr int64_t kSamples = 32;
   const auto decibels_without = [&](size_t count) {
-    const Undo forget([&] { recovery.forget_simulation(); });
+    const Undo forget([&] { recovery.forget_rounding(); });
     for (size_t i = 0; i < count; ++i) recovery.simulation().bypass(*nodes[i]);
     return recovery.decibels(kSamples);
   };
@@ -92,7 +92,7 @@ int64_t release_sums(Recovery& recovery) {
   }
   const std::vector<Node*> released(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(enough));
   erase_observers(Prepared::Impl::of(recovery.prepared()), released, kLeftInFloat);
-  recovery.forget_simulation();
+  recovery.forget_rounding();
   return static_cast<int64_t>(released.size());
 }
 
