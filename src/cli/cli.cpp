@@ -10,6 +10,7 @@
 #include "base/nearest_word.h"
 #include "base/parallel.h"
 #include "cli/command_line.h"
+#include "cli/wrong_usage.h"
 
 namespace qdq {
 
@@ -141,6 +142,9 @@ int run_cli(std::span<const std::string> given_args, Host& given_host) {
       host.print_error(concat("qdq: ", wrong_usage(line.app, args, error), "\n"));
       return kWrongUsage;
     }
+  } catch (const WrongUsage& error) {
+    host.print_error(concat("qdq: ", one_line(error.message), "\n"));
+    return kWrongUsage;
   } catch (const Error& error) {
     std::string message = error.message;
     // An error inside the graph names its node, unless its sentence does.

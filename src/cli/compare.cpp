@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/model.h"
@@ -102,9 +103,9 @@ void compare(const CompareOptions& options, Host& host) {
   check_outputs({{"--report", options.report, {".html", ".htm"}}, {"--chart", options.chart, {".svg"}}}, inputs, host);
   check_preprocess(options.data_options, {options.data});
   for (const auto& [option, path] : {std::pair("--report", &options.report), std::pair("--chart", &options.chart)})
-    QDQ_CHECK(path->empty() || options.candidates.size() == 1, kInvalidArgument, option,
-              " compares one model with its reference, but there are ", options.candidates.size(),
-              "; compare each one alone");
+    QDQ_CHECK_USAGE(path->empty() || options.candidates.size() == 1, option,
+                    " compares one model with its reference, but there are ", options.candidates.size(),
+                    "; compare each one alone");
   const Model reference = load_model(options.reference, host.files);
   std::vector<Model> candidates;
   for (const std::string& path : options.candidates) candidates.push_back(load_model(path, host.files));

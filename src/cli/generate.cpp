@@ -6,6 +6,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "format/json.h"
 #include "format/npz.h"
 #include "io/model.h"
@@ -45,16 +46,15 @@ std::vector<int64_t> prompt_of(const std::string& prompt, Host& host) {
     return {ids.data<int64_t>(), ids.data<int64_t>() + ids.numel()};
   }
   const auto ids = ids_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  QDQ_CHECK(ids.has_value(), kInvalidArgument, "the prompt ", prompt,
-            " holds something other than token ids; wanted whole numbers separated by commas or blanks");
+  QDQ_CHECK_USAGE(ids.has_value(), "the prompt ", prompt,
+                  " holds something other than token ids; wanted whole numbers separated by commas or blanks");
   return *ids;
 }
 
 }  // namespace
 
 void generate(const RunOptions& options, Host& host) {
-  QDQ_CHECK(!options.prompt.empty(), kInvalidArgument,
-            "--generate needs --prompt: token ids (1,2,3), or a file with them");
+  QDQ_CHECK_USAGE(!options.prompt.empty(), "--generate needs --prompt: token ids (1,2,3), or a file with them");
   const std::vector<int64_t> prompt = prompt_of(options.prompt, host);
   const Program program = load_model(options.model, host.files).program;
   Decoder decoder(program, lower_options(options.session));

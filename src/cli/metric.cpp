@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/shell_word.h"
+#include "cli/wrong_usage.h"
 #include "data/data.h"
 #include "format/npz.h"
 
@@ -50,12 +51,12 @@ Host::CommandResult Host::run_on_outputs(const std::string& command, std::span<c
 Measure::Measure(std::string metric, std::string labels)
     : metric_(std::move(metric)), labels_(std::move(labels)), known_(find_metric(metric_)) {
   if (known_) {
-    QDQ_CHECK(known_->reads_labels || !has_labels(), kInvalidArgument, metric_,
-              " compares with the float model and reads no labels; leave out --labels");
+    QDQ_CHECK_USAGE(known_->reads_labels || !has_labels(), metric_,
+                    " compares with the float model and reads no labels; leave out --labels");
     return;
   }
-  QDQ_CHECK(metric_.find(kLabels) == std::string::npos || has_labels(), kInvalidArgument, "the command of --metric, ",
-            metric_, ", needs labels; give their file with --labels");
+  QDQ_CHECK_USAGE(metric_.find(kLabels) == std::string::npos || has_labels(), "the command of --metric, ", metric_,
+                  ", needs labels; give their file with --labels");
 }
 
 double Measure::operator()(const Outputs& outputs, MetricSamples samples, Host& host) const {

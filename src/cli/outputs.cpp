@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 
 namespace qdq {
 
@@ -46,11 +47,11 @@ void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std
     check_place(path, host);
     check_ending(*given[i]);
     for (const std::string& input : inputs)
-      QDQ_CHECK(input.empty() || !host.files.is_same(path, input), kInvalidArgument, option, " ", path,
-                ": this is an input file, which would be overwritten; choose another name");
+      QDQ_CHECK_USAGE(input.empty() || !host.files.is_same(path, input), option, " ", path,
+                      ": this is an input file, which would be overwritten; choose another name");
     for (size_t before = 0; before < i; ++before)
-      QDQ_CHECK(!host.files.is_same(path, given[before]->path), kInvalidArgument, option, " ", path,
-                ": this is also the file of ", given[before]->option, "; give one of the two another name");
+      QDQ_CHECK_USAGE(!host.files.is_same(path, given[before]->path), option, " ", path, ": this is also the file of ",
+                      given[before]->option, "; give one of the two another name");
   }
 }
 
@@ -63,7 +64,7 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
         std::pair(options.accuracy_level.has_value(), "--onnx-accuracy-level"),
         std::pair(options.groups != OnnxGroups::kDefault, "--onnx-groups"),
         std::pair(options.format != OnnxFormat::kQdq, "--onnx-format")})
-    QDQ_CHECK(!given, kInvalidArgument, option, " is for .onnx files only, but the output is ", output);
+    QDQ_CHECK_USAGE(!given, option, " is for .onnx files only, but the output is ", output);
 }
 
 void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host) {

@@ -11,6 +11,7 @@
 #include "cli/quantize_precision.h"
 #include "cli/quantize_recovery.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "exec/op_backend.h"
 #include "format/bytes.h"
 #include "format/image.h"
@@ -42,7 +43,7 @@ namespace {
 std::unique_ptr<OpBackend> backend_of(const std::string& name) {
   if (name.empty() || name == "simd") return nullptr;
   auto backend = make_onednn_ops();
-  QDQ_CHECK(backend != nullptr, kInvalidArgument, "this build has no oneDNN; wanted --backend simd");
+  QDQ_CHECK_USAGE(backend != nullptr, "this build has no oneDNN; wanted --backend simd");
   return backend;
 }
 
@@ -66,7 +67,7 @@ Shown open_shown(const QuantizeOptions& options, const Program& program, Data* c
     shown.data = shown.own.get();
   }
   shown.classes = read_classes(options.classes, count_classes(program), host.files);
-  QDQ_CHECK(shown.data || options.labels.empty(), kInvalidArgument, "--labels needs samples; give them with --test");
+  QDQ_CHECK_USAGE(shown.data || options.labels.empty(), "--labels needs samples; give them with --test");
   if (!options.labels.empty()) shown.labels = labels_from(options.labels, *shown.data, shown.classes, host);
   return shown;
 }
@@ -224,15 +225,15 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   else if (!calibration.statistics.is_null()) load_observers(prepared, calibration.statistics, options.data);
   const bool needs_data = calibration.needs_data = prepared.needs_data();
   const auto& data = calibration.data;
-  QDQ_CHECK(
-      data || !needs_data, kInvalidArgument,
+  QDQ_CHECK_USAGE(
+      data || !needs_data,
       "this recipe takes the ranges of activations from samples; give some with --calibrate (.npz, .npy or a folder of "
       "images), or quantize dynamically");
   const bool by_norms = !needs_data && !calibration.is_state && !wishes_precision(options) && options.recover &&
                         recovers_without_data(prepared);
   const bool wanted = !by_norms && wants_recovery(options, data != nullptr, calibration.is_state);
-  QDQ_CHECK(!options.awq || !calibration.is_state, kInvalidArgument, "--awq needs samples, and ", options.data,
-            " has statistics of them; give the samples");
+  QDQ_CHECK_USAGE(!options.awq || !calibration.is_state, "--awq needs samples, and ", options.data,
+                  " has statistics of them; give the samples");
   if (calibration.is_state && (wanted || options.gptq)) {
     calibration.recovery = recover_by_state(options, prepared, host);
     return;
@@ -246,10 +247,10 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
       for (const std::string& warning : std::span(prepared.warnings()).subspan(told)) warn(warning, host);
     for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
-  QDQ_CHECK(
-      !options.gptq || data, kInvalidArgument,
+  QDQ_CHECK_USAGE(
+      !options.gptq || data,
       "--gptq rounds weights by samples; give some with --calibrate, or the statistics of qdq calibrate --recover");
-  QDQ_CHECK(!options.awq || data, kInvalidArgument, "--awq scales channels by samples; give some with --calibrate");
+  QDQ_CHECK_USAGE(!options.awq || data, "--awq scales channels by samples; give some with --calibrate");
   if (options.awq) calibration.scaled = scale_for_groups(prepared, *data, host);
   if (options.awq && calibration.scaled == 0)
     warn("--awq does nothing: no weight in groups (see --group-size) reads channels whose size can change", host);
@@ -447,8 +448,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (!options.data.empty() && calibration.statistics.is_null())
     calibration.data = open_samples(options.data, model.program, options.data_options, host);
 
-  QDQ_CHECK(!options.time_layers || calibration.data, kInvalidArgument,
-            "--time-layers runs both models on the first batch of the samples; give some with --calibrate");
+  QDQ_CHECK_USAGE(!options.time_layers || calibration.data,
+                  "--time-layers runs both models on the first batch of the samples; give some with --calibrate");
   std::optional<Program> timed;  // the float one, which preparing changes
   if (options.time_layers) timed = model.program.clone();
 

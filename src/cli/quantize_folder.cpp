@@ -4,6 +4,7 @@
 #include "cli/progress.h"
 #include "cli/quantize_recovery.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "format/json.h"
 #include "io/model.h"
 #include "lower/lower.h"
@@ -59,13 +60,12 @@ WrittenFile write_one(const QuantizeOptions& options, const Program& floats, con
 
 bool wants_folder(const QuantizeOptions& options) {
   const bool is_folder = options.quantizer.runtime == "transformers.js" && !options.output.ends_with(".onnx");
-  QDQ_CHECK(is_folder || (options.dtypes.empty() && options.model_file_name == "model"), kInvalidArgument,
-            options.dtypes.empty() ? "--model-file-name" : "--dtypes",
-            " goes with --for transformers.js and a folder as the output");
+  QDQ_CHECK_USAGE(is_folder || (options.dtypes.empty() && options.model_file_name == "model"),
+                  options.dtypes.empty() ? "--model-file-name" : "--dtypes",
+                  " goes with --for transformers.js and a folder as the output");
   if (!is_folder) return false;
-  QDQ_CHECK(!options.output.ends_with(".pt2"), kInvalidArgument,
-            "transformers.js reads .onnx files, but the output is ", options.output,
-            "; give it that ending, or name a folder");
+  QDQ_CHECK_USAGE(!options.output.ends_with(".pt2"), "transformers.js reads .onnx files, but the output is ",
+                  options.output, "; give it that ending, or name a folder");
   for (const auto& [given, word] : {std::pair(options.data.ends_with(".json"), "the statistics of --calibrate"),
                                     std::pair(options.awq, "--awq"),
                                     std::pair(options.gptq, "--gptq"),
@@ -93,17 +93,16 @@ bool wants_folder(const QuantizeOptions& options) {
                                     std::pair(options.onnx.groups != OnnxGroups::kDefault, "--onnx-groups"),
                                     std::pair(options.onnx.format != OnnxFormat::kQdq, "--onnx-format"),
                                     std::pair(options.allow_training_mode, "--allow-training-mode")})
-    QDQ_CHECK(
-        !given, kInvalidArgument, word,
+    QDQ_CHECK_USAGE(
+        !given, word,
         " is for one file, but --for transformers.js writes several into a folder; name an output that ends in .onnx");
   const auto is_rounded = [](const std::string& dtype) { return dtype == "q4" || dtype == "q4f16"; };
-  QDQ_CHECK(options.data.empty() || options.dtypes.empty() ||
-                std::any_of(options.dtypes.begin(), options.dtypes.end(), is_rounded),
-            kInvalidArgument,
-            "--calibrate rounds the weights of q4 and q4f16 alone, and --dtypes names neither; leave it out");
+  QDQ_CHECK_USAGE(options.data.empty() || options.dtypes.empty() ||
+                      std::any_of(options.dtypes.begin(), options.dtypes.end(), is_rounded),
+                  "--calibrate rounds the weights of q4 and q4f16 alone, and --dtypes names neither; leave it out");
   for (auto dtype = options.dtypes.begin(); dtype != options.dtypes.end(); ++dtype)
-    QDQ_CHECK(std::count(dtype, options.dtypes.end(), *dtype) == 1, kInvalidArgument, "--dtypes names ", *dtype,
-              " twice; name each once");
+    QDQ_CHECK_USAGE(std::count(dtype, options.dtypes.end(), *dtype) == 1, "--dtypes names ", *dtype,
+                    " twice; name each once");
   check_preprocess(options.data_options, {options.data});
   return true;
 }

@@ -7,10 +7,12 @@
 
 #include "cli/metric.h"
 #include "cli/progress.h"
+#include "cli/wrong_usage.h"
 #include "format/bytes.h"
 #include "io/model.h"
 #include "report/evaluation.h"
 #include "report/layer_gains.h"
+#include "report/metrics.h"
 #include "report/precision_report.h"
 
 namespace qdq {
@@ -29,6 +31,15 @@ Target target_of_metric(const QuantizeOptions& options, const Recovery& recovery
   return {score, sign * *options.target_metric, "metric", "", sign};
 }
 
+// `word`: the option that compares classes.
+void check_classifies(const Recovery& recovery, const char* word) {
+  const std::vector<Tensor>& outputs = recovery.outputs()[0];
+  if (outputs.empty() || is_classification(outputs[0])) return;
+  fail_usage(word, " compares classes, floats of shape [samples, classes], but output 0 of the model is ",
+             to_string(outputs[0].dtype()), to_string(outputs[0].sizes()), "; give --target-metric with --metric (",
+             metric_names(), ", or a command of your own), or --max-size");
+}
+
 Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data, Host& host) {
   if (options.target_metric) return target_of_metric(options, recovery, data, host);
   if (!options.target_agreement && !options.target_drop)
@@ -38,14 +49,21 @@ Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data,
     for (const std::vector<Tensor>& batch : outputs) out.add(batch, model);
     return out;
   };
+  check_classifies(recovery, options.target_drop ? "--target-drop" : "--target-agreement");
   const Answers floats = answers_of(recovery.outputs(), "the float model");
   if (options.target_agreement)
     return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").agreement(floats); },
             *options.target_agreement, "agreement"};
   Classes classes = read_classes(options.classes, count_classes(recovery.prepared().program()), host.files);
+  if (options.report.empty()) warn_of_classes(options.classes, options.labels, host);
   const std::vector<int64_t> labels = labels_from(options.labels, data, classes, host);
+  const double of_float = floats.top(1, labels);
   return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").top(1, labels); },
-          floats.top(1, labels) - *options.target_drop, "top-1"};
+          of_float - *options.target_drop,
+          "top-1",
+          " %",
+          1,
+          of_float};
 }
 
 std::vector<Precision> precisions_of(const QuantizeOptions& options, const Prepared& prepared) {
@@ -92,30 +110,28 @@ std::string recovery_word(const QuantizeOptions& options) { return options.recov
 bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_state) {
   const auto &agreement = options.target_agreement, &drop = options.target_drop;
   const bool wishes = wishes_precision(options);
-  QDQ_CHECK(wishes || (options.precisions.empty() && options.search.empty()), kInvalidArgument,
-            options.search.empty() ? "--precisions" : "--search",
-            " needs a goal: --target-agreement, --target-drop, --target-metric, --max-size or --max-latency");
+  QDQ_CHECK_USAGE(wishes || (options.precisions.empty() && options.search.empty()),
+                  options.search.empty() ? "--precisions" : "--search",
+                  " needs a goal: --target-agreement, --target-drop, --target-metric, --max-size or --max-latency");
   if (!options.recover && !wishes) return false;
   if (has_state && !wishes) return true;
-  QDQ_CHECK(!has_state, kInvalidArgument, wish_word(options), " judges programs by samples, but --calibrate has the ",
-            "statistics of a calibration; give samples with --calibrate, or leave it out");
-  QDQ_CHECK(has_samples, kInvalidArgument, recovery_word(options),
-            " needs samples to judge by: give a folder, an .npz or an .npy with --calibrate");
-  QDQ_CHECK(!drop || !options.labels.empty(), kInvalidArgument,
-            "--target-drop needs the --labels of the samples; without labels use --target-agreement");
+  QDQ_CHECK_USAGE(!has_state, wish_word(options), " judges programs by samples, but --calibrate has the ",
+                  "statistics of a calibration; give samples with --calibrate, or leave it out");
+  QDQ_CHECK_USAGE(has_samples, recovery_word(options),
+                  " needs samples to judge by: give a folder, an .npz or an .npy with --calibrate");
+  QDQ_CHECK_USAGE(!drop || !options.labels.empty(),
+                  "--target-drop needs the --labels of the samples; without labels use --target-agreement");
   if (options.target_metric) Measure(options.metric, options.labels);  // throws
-  QDQ_CHECK(!(drop || options.target_metric) || options.test.empty(), kInvalidArgument,
-            drop ? "--target-drop" : "--target-metric",
-            " judges by the samples of --calibrate and their --labels; leave out --test");
-  QDQ_CHECK(!agreement || (*agreement > 0 && *agreement <= 100), kInvalidArgument, "--target-agreement is ",
-            agreement.value_or(0), "; wanted a percentage above 0, at most 100");
-  QDQ_CHECK(!drop || *drop >= 0, kInvalidArgument, "--target-drop is ", drop.value_or(0),
-            "; wanted points of top-1, 0 or more");
-  QDQ_CHECK(!options.max_latency || (*options.max_latency > 0 && std::isfinite(*options.max_latency)), kInvalidArgument,
-            "--max-latency is ", options.max_latency.value_or(0), "; wanted milliseconds above 0");
-  QDQ_CHECK(!options.max_size || !(options.use_reference_representation || options.no_fold_quantize), kInvalidArgument,
-            "--max-size goes with files of quantize and dequantize operators around folded weights; leave out ",
-            options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
+  QDQ_CHECK_USAGE(!(drop || options.target_metric) || options.test.empty(), drop ? "--target-drop" : "--target-metric",
+                  " judges by the samples of --calibrate and their --labels; leave out --test");
+  QDQ_CHECK_USAGE(!agreement || (*agreement > 0 && *agreement <= 100), "--target-agreement is ", agreement.value_or(0),
+                  "; wanted a percentage above 0, at most 100");
+  QDQ_CHECK_USAGE(!drop || *drop >= 0, "--target-drop is ", drop.value_or(0), "; wanted points of top-1, 0 or more");
+  QDQ_CHECK_USAGE(!options.max_latency || (*options.max_latency > 0 && std::isfinite(*options.max_latency)),
+                  "--max-latency is ", options.max_latency.value_or(0), "; wanted milliseconds above 0");
+  QDQ_CHECK_USAGE(!options.max_size || !(options.use_reference_representation || options.no_fold_quantize),
+                  "--max-size goes with files of quantize and dequantize operators around folded weights; leave out ",
+                  options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
   return true;
 }
 
@@ -139,6 +155,19 @@ PrecisionMeasures PrecisionTask::measures() {
   return out;
 }
 
+std::string PrecisionTask::score_words(double score) const {
+  char out[48];
+  std::snprintf(out, sizeof out, target_.unit.empty() ? "%g" : "%.2f", target_.sign * score);
+  return concat(out, target_.unit);
+}
+
+// "  float 81.35 %, wanted 80.85 %\n"; empty without a target.
+std::string PrecisionTask::goal_line() const {
+  if (!target_.wanted) return "";
+  const std::string of_float = target_.of_float ? concat("float ", score_words(*target_.of_float), ", ") : "";
+  return concat("  ", of_float, "wanted ", score_words(*target_.wanted), "\n");
+}
+
 std::string PrecisionTask::words_of(const PrecisionTrial& trial) const {
   char score[48];
   std::snprintf(score, sizeof score, target_.unit.empty() ? "%6g" : "%6.2f", target_.sign * trial.score);
@@ -151,11 +180,7 @@ std::string PrecisionTask::words_of(const PrecisionTrial& trial) const {
 // "reaches agreement of 99.00 % within 2.5 MB and 3 ms", "is within 2.5 MB"
 std::string PrecisionTask::wish_words() const {
   std::string out;
-  if (target_.wanted) {
-    char score[48];
-    std::snprintf(score, sizeof score, target_.unit.empty() ? "%g" : "%.2f", target_.sign * *target_.wanted);
-    out = concat(target_.of, " of ", score, target_.unit);
-  }
+  if (target_.wanted) out = concat(target_.of, " of ", score_words(*target_.wanted));
   std::string limits;
   if (wish_.bytes) limits = human_bytes(*wish_.bytes);
   if (wish_.seconds) limits += concat(limits.empty() ? "" : " and ", milliseconds(*wish_.seconds));
@@ -181,7 +206,7 @@ void PrecisionTask::print(const PrecisionResult& result, Host& host) const {
 
 Json PrecisionTask::run(bool tells, Host& host) {
   const double began = host.now_seconds();
-  if (tells) host.print(concat("choosing the precision (", target_.of, " on the samples)\n"));
+  if (tells) host.print(concat("choosing the precision (", target_.of, " on the samples)\n", goal_line()));
   PrecisionSearch search;
   std::string identity;
   size_t resumed = 0;
@@ -220,6 +245,8 @@ Json PrecisionTask::run(bool tells, Host& host) {
   if (tells) host.print(concat("  time              ", human_seconds(seconds), "\n"));
   Json out = precision_report(result, target_.sign);
   out["score"] = concat(target_.of, target_.unit);
+  if (target_.wanted) out["wanted"] = format::json_of_number(target_.sign * *target_.wanted);
+  if (target_.of_float) out["float"] = format::json_of_number(*target_.of_float);
   out["resumed"] = resumed;
   out["seconds"] = seconds;
   return out;

@@ -29,7 +29,8 @@ struct Target {
   std::optional<double> wanted;
   std::string of;  // what the score is
   std::string unit = " %";
-  double sign = 1;  // -1: of a score whose negative is told
+  double sign = 1;                                // -1: of a score whose negative is told
+  std::optional<double> of_float = std::nullopt;  // the score of the float model, if that tells what is wanted
 };
 
 // A wish, and the search for what it asks.
@@ -43,6 +44,8 @@ class PrecisionTask {
   format::Json run(bool tells, Host& host);
 
  private:
+  std::string score_words(double score) const;
+  std::string goal_line() const;
   std::string words_of(const PrecisionTrial& trial) const;
   std::string wish_words() const;
   PrecisionMeasures measures();

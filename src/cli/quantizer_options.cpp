@@ -4,6 +4,7 @@
 
 #include "cli/options.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "format/json.h"
 #include "profile/runtime_profile.h"
 #include "recipe/recipe.h"
@@ -19,19 +20,18 @@ RuntimeSettings settings_of(const QuantizerOptions& options) {
 }
 
 Json fx_recipe(const QuantizerOptions& options) {
-  QDQ_CHECK(!options.reduce_range, kInvalidArgument,
-            "--reduce-range does not go with --fx: the mappings of x86 and fbgemm reduce the range already");
-  QDQ_CHECK(options.weight_bits == 8, kInvalidArgument,
-            "--weight-bits does not go with --fx: its backends take weights of 8 bits");
-  QDQ_CHECK(!options.weights_only, kInvalidArgument,
-            "--weights-only does not go with --fx: in FX graph mode, backends quantize only the weights of "
-            "embeddings without activations; use a --recipe with float_qparams_weight_only_qconfig");
+  QDQ_CHECK_USAGE(!options.reduce_range,
+                  "--reduce-range does not go with --fx: the mappings of x86 and fbgemm reduce the range already");
+  QDQ_CHECK_USAGE(options.weight_bits == 8, "--weight-bits does not go with --fx: its backends take weights of 8 bits");
+  QDQ_CHECK_USAGE(!options.weights_only,
+                  "--weights-only does not go with --fx: in FX graph mode, backends quantize only the weights of "
+                  "embeddings without activations; use a --recipe with float_qparams_weight_only_qconfig");
   Json mapping = {{"default", options.fx}};
   if (options.dynamic) mapping = {{"global", {{"named", "default_dynamic_qconfig"}}}};
   Json recipe = {{"quantizer", "QConfigMapping"}, {"qconfig_mapping", mapping}};
   if (options.equalize) {
-    QDQ_CHECK(
-        !options.dynamic && !options.qat, kInvalidArgument,
+    QDQ_CHECK_USAGE(
+        !options.dynamic && !options.qat,
         "--equalize needs the ranges of samples, so it goes with neither --dynamic nor --qat; leave one of them out");
     recipe["equalization_config"] = {{"global", {{"named", "default_equalization_qconfig"}}}};
   }
@@ -61,7 +61,7 @@ const char* observer_class(const std::string& word) {
                                                                    {"mse", "MSEObserver"}};
   for (const auto& [known, name] : kClasses)
     if (word == known) return name;
-  fail(ErrorCode::kInvalidArgument, "--observer is ", word, "; wanted min-max, percentile, entropy or mse");
+  fail_usage("--observer is ", word, "; wanted min-max, percentile, entropy or mse");
 }
 
 // Weights in groups beside activations that get a scale for each token while the model runs.
@@ -83,25 +83,34 @@ Json weights_only_recipe(const std::string& name, const QuantizerOptions& option
       {"quantizers", {{{"quantizer", "EmbeddingQuantizer"}}, {{"quantizer", name}, {"global", {{"weight", weight}}}}}}};
 }
 
+// A recipe for a runtime comes of words alone.
+Json recipe_of_runtime(const QuantizerOptions& options) {
+  try {
+    return recipe_of(runtime_profile(options.runtime), settings_of(options));
+  } catch (const Error& error) {
+    fail_usage(error.message);
+  }
+}
+
 Json recipe_of_words(const QuantizerOptions& options) {
-  if (!options.runtime.empty()) return recipe_of(runtime_profile(options.runtime), settings_of(options));
+  if (!options.runtime.empty()) return recipe_of_runtime(options);
   if (!options.fx.empty()) return fx_recipe(options);
   const std::string& wanted = options.quantizer;
   const bool is_xnnpack = wanted.empty() || wanted == "xnnpack" || wanted == "XNNPACKQuantizer";
-  QDQ_CHECK(is_xnnpack || wanted == "x86-inductor" || wanted == "X86InductorQuantizer", kInvalidArgument,
-            "there is no quantizer ", wanted, "; wanted xnnpack or x86-inductor, or a --recipe");
+  QDQ_CHECK_USAGE(is_xnnpack || wanted == "x86-inductor" || wanted == "X86InductorQuantizer", "there is no quantizer ",
+                  wanted, "; wanted xnnpack or x86-inductor, or a --recipe");
   const std::string name = is_xnnpack ? "XNNPACKQuantizer" : "X86InductorQuantizer";
   if (options.weights_only) return weights_only_recipe(name, options);
-  QDQ_CHECK(options.group_size == 0 || (options.dynamic && is_xnnpack), kInvalidArgument,
-            "--group-size goes with --weights-only, or with --dynamic and the quantizer xnnpack");
+  QDQ_CHECK_USAGE(options.group_size == 0 || (options.dynamic && is_xnnpack),
+                  "--group-size goes with --weights-only, or with --dynamic and the quantizer xnnpack");
   if (options.group_size != 0) return per_token_recipe(name, options);
   Json config = Json::object();
   if (is_xnnpack) config["is_per_channel"] = true;
   if (options.dynamic) config["is_dynamic"] = true;
   if (options.reduce_range) config["reduce_range"] = true;
   if (options.weight_bits != 8) {
-    QDQ_CHECK(
-        is_xnnpack, kInvalidArgument,
+    QDQ_CHECK_USAGE(
+        is_xnnpack,
         "--weight-bits goes with --quantizer xnnpack; X86's weights have 8 bits except in a --recipe that gives their "
         "quant_min and quant_max");
     config["weight_qmin"] = -(int64_t{1} << (options.weight_bits - 1));
@@ -120,14 +129,14 @@ void exclude(Json& recipe, const std::string& name, const std::string& what) {
     return;
   }
   const bool is_fx = quantizer == "QConfigMapping";
-  QDQ_CHECK(is_fx || quantizer == "XNNPACKQuantizer" || quantizer == "X86InductorQuantizer" ||
-                quantizer == "PatternQuantizer",
-            kInvalidArgument, what, " has the quantizer '", quantizer,
-            "', which has no place for --exclude; wanted one whose recipe has module_name");
+  QDQ_CHECK_USAGE(is_fx || quantizer == "XNNPACKQuantizer" || quantizer == "X86InductorQuantizer" ||
+                      quantizer == "PatternQuantizer",
+                  what, " has the quantizer '", quantizer,
+                  "', which has no place for --exclude; wanted one whose recipe has module_name");
   Json& sections = is_fx ? recipe["qconfig_mapping"] : recipe;
   const bool is_type = name.starts_with("torch.");
-  QDQ_CHECK(!is_type || quantizer != "PatternQuantizer", kInvalidArgument, what,
-            " has a PatternQuantizer, which knows modules only; --exclude ", name, " names a type");
+  QDQ_CHECK_USAGE(!is_type || quantizer != "PatternQuantizer", what,
+                  " has a PatternQuantizer, which knows modules only; --exclude ", name, " names a type");
   Json& section = sections[is_type ? "object_type" : "module_name"];
   if (section.is_null()) section = Json::array();
   section.push_back({name, nullptr});

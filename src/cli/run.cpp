@@ -8,6 +8,7 @@
 #include "cli/metric.h"
 #include "cli/progress.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "format/npz.h"
 #include "format/json.h"
 #include "io/model.h"
@@ -187,8 +188,8 @@ void check_preprocess(const DataOptions& options, std::initializer_list<std::str
     if (!path.ends_with(".json")) return;  // those of arrays are checked with the arrays
     names += (names.empty() ? "" : " and ") + path;
   }
-  fail(ErrorCode::kInvalidArgument, "--preprocess describes how images become inputs, but ",
-       names.empty() ? "no samples are given" : names + " holds statistics", "; leave it out");
+  fail_usage("--preprocess describes how images become inputs, but ",
+             names.empty() ? "no samples are given" : names + " holds statistics", "; leave it out");
 }
 
 LowerOptions lower_options(const SessionOptions& options) {

@@ -10,6 +10,7 @@
 #include "cli/training_checkpoint.h"
 #include "cli/training_samples.h"
 #include "cli/verbs.h"
+#include "cli/wrong_usage.h"
 #include "data/augment.h"
 #include "exec/interpreter.h"
 #include "format/json.h"
@@ -86,15 +87,15 @@ class Teacher {
 // The class of each sample; nothing where nobody asks for it.
 std::vector<int64_t> labels_of(const TrainOptions& options, const Program& program, const Data& data, Host& host) {
   const bool needs_labels = options.distillation < 1;
-  QDQ_CHECK(needs_labels || options.labels.empty(), kInvalidArgument,
-            "--labels do nothing with --distill 1, whose loss reads only the float model's output; leave them "
-            "out, or give a smaller share");
+  QDQ_CHECK_USAGE(needs_labels || options.labels.empty(),
+                  "--labels do nothing with --distill 1, whose loss reads only the float model's output; leave them "
+                  "out, or give a smaller share");
   if (!needs_labels) return {};
-  QDQ_CHECK(
-      !options.labels.empty(), kInvalidArgument,
+  QDQ_CHECK_USAGE(
+      !options.labels.empty(),
       "training needs --labels, the samples' classes, or --distill 1 to learn only from the float model's output");
-  QDQ_CHECK(options.loss != "mse", kInvalidArgument,
-            "--loss mse compares numbers, but labels are classes; leave them out, and add --distill 1");
+  QDQ_CHECK_USAGE(options.loss != "mse",
+                  "--loss mse compares numbers, but labels are classes; leave them out, and add --distill 1");
   Classes classes = read_classes(options.classes, count_classes(program), host.files);
   return labels_from(options.labels, data, classes, host);
 }
@@ -293,17 +294,25 @@ void check_words(const CLI::App& verb, const TrainOptions& options) {
 // What would last longer than the training.
 void check_lengths(const TrainOptions& options, int64_t batches) {
   const int64_t steps = options.epochs * batches;
-  QDQ_CHECK(options.schedule != "step" || options.step_epochs < options.epochs, kInvalidArgument, "--step-epochs ",
-            options.step_epochs, " is not less than --epochs ", options.epochs,
-            ", so that the rate never changes; give fewer, or more --epochs");
-  QDQ_CHECK(options.warmup_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--warmup-steps ",
-            options.warmup_steps, " would last longer than the training, which has ", steps,
-            " batches; give fewer, or more --epochs");
-  QDQ_CHECK(options.checkpoint_steps < std::max<int64_t>(1, steps), kInvalidArgument, "--checkpoint-steps ",
-            options.checkpoint_steps, " never comes: the training has ", steps,
-            " batches; give fewer, or leave it out: --checkpoint alone writes after each epoch");
-  QDQ_CHECK(options.bn_epochs <= options.epochs, kInvalidArgument, "--bn-epochs ", options.bn_epochs,
-            " is more than the training has, --epochs ", options.epochs, "; give fewer, or more --epochs");
+  QDQ_CHECK_USAGE(options.schedule != "step" || options.step_epochs < options.epochs, "--step-epochs ",
+                  options.step_epochs, " is not less than --epochs ", options.epochs,
+                  ", so that the rate never changes; give fewer, or more --epochs");
+  QDQ_CHECK_USAGE(options.warmup_steps < std::max<int64_t>(1, steps), "--warmup-steps ", options.warmup_steps,
+                  " would last longer than the training, which has ", steps, " batches; give fewer, or more --epochs");
+  QDQ_CHECK_USAGE(options.checkpoint_steps < std::max<int64_t>(1, steps), "--checkpoint-steps ",
+                  options.checkpoint_steps, " never comes: the training has ", steps,
+                  " batches; give fewer, or leave it out: --checkpoint alone writes after each epoch");
+  QDQ_CHECK_USAGE(options.bn_epochs <= options.epochs, "--bn-epochs ", options.bn_epochs,
+                  " is more than the training has, --epochs ", options.epochs, "; give fewer, or more --epochs");
+}
+
+void warn_of_norms(const TrainOptions& options, const Prepared& prepared, Host& host) {
+  const std::vector<Node*> nodes = prepared.program().graph->nodes();
+  const bool has_norms = std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+    return node->target().find("batch_norm") != std::string::npos;
+  });
+  if (options.bn_epochs != TrainOptions().bn_epochs && !has_norms)
+    host.print_error("qdq: warning: --bn-epochs does nothing: the model has no batch norms\n");
 }
 
 }  // namespace
@@ -314,8 +323,8 @@ void train(const TrainOptions& options, Host& host) {
                 {options.model, options.data, options.labels, options.classes, options.quantizer.recipe,
                  options.augment, options.data_options.preprocess},
                 host);
-  QDQ_CHECK(options.checkpoint_steps == 0 || !options.checkpoint.empty(), kInvalidArgument,
-            "--checkpoint-steps needs --checkpoint, the file to write");
+  QDQ_CHECK_USAGE(options.checkpoint_steps == 0 || !options.checkpoint.empty(),
+                  "--checkpoint-steps needs --checkpoint, the file to write");
   check_preprocess(options.data_options, {options.data});
   check_onnx_options(options.onnx, options.output);
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for

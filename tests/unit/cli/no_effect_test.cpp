@@ -95,10 +95,10 @@ TEST_F(NoEffect, SignedActivationsWhereNoneIsInt8) {
 
 TEST_F(NoEffect, LengthsBeyondTheTraining) {
   const std::string checkpoint = "--checkpoint";
-  expect_refused(train("model.pt2", {"--distill", "1", "--epochs", "2", "--bn-epochs", "3"}), 1,
+  expect_refused(train("model.pt2", {"--distill", "1", "--epochs", "2", "--bn-epochs", "3"}), 2,
                  "--bn-epochs 3 is more than the training has, --epochs 2");
   expect_refused(train("model.pt2", {"--distill", "1", "--epochs", "2", checkpoint, "c", "--checkpoint-steps", "99"}),
-                 1, "--checkpoint-steps 99 never comes: the training has 2 batches");
+                 2, "--checkpoint-steps 99 never comes: the training has 2 batches");
 }
 
 TEST_F(NoEffect, AShardWithoutBatchesIsWarnedOf) {
@@ -137,14 +137,14 @@ TEST_F(NoEffect, OptionsOfWhatIsNotThere) {
   expect_refused(train("model.pt2", {"--distill", "1", "--classes", "classes.txt"}), 2, "--classes requires --labels");
   expect_refused(train("model.pt2", {"--distill", "1", "--augment", "nothing.json"}), 1,
                  "nothing.json changes nothing; give crop, flip");
-  expect_refused(train("model.pt2", {"--distill", "1", "--schedule", "step", "--step-epochs", "3"}), 1,
+  expect_refused(train("model.pt2", {"--distill", "1", "--schedule", "step", "--step-epochs", "3"}), 2,
                  "--step-epochs 3 is not less than --epochs 3");
   expect_refused({"recipe", "--schema", "--dynamic"}, 2, "--dynamic excludes --schema");
   for (const auto& [option, value] : {std::pair("--limit", "3"), std::pair("--batch-size", "2")})
     expect_refused({"run", "model.pt2", "--generate", "3", "--prompt", "1,2", option, value}, 2, "--generate excludes");
   expect_refused({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--max-size", "0"}, 2,
                  "--max-size: found 0, wanted a size");
-  expect_refused({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--target-agreement", "101"}, 1,
+  expect_refused({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", "--target-agreement", "101"}, 2,
                  "wanted a percentage above 0, at most 100");
 }
 
@@ -155,13 +155,13 @@ TEST_F(NoEffect, SettingsThatTheFilesOfTransformersJsDoNotRead) {
     return args;
   };
   for (const std::string option : {"--observer", "--backend"})
-    expect_refused(folder({"--calibrate", "data.npz", option, option == "--backend" ? "simd" : "mse"}), 1,
+    expect_refused(folder({"--calibrate", "data.npz", option, option == "--backend" ? "simd" : "mse"}), 2,
                    option + " is for one file");
   for (const std::string flag : {"--dynamic", "--onnx-data"})
-    expect_refused(folder({flag}), 1, flag + " is for one file");
-  expect_refused(folder({"--calibrate", "data.npz", "--dtypes", "q8,fp16"}), 1,
+    expect_refused(folder({flag}), 2, flag + " is for one file");
+  expect_refused(folder({"--calibrate", "data.npz", "--dtypes", "q8,fp16"}), 2,
                  "--calibrate rounds the weights of q4 and q4f16 alone");
-  expect_refused(folder({"--dtypes", "q8,q8"}), 1, "--dtypes names q8 twice");
+  expect_refused(folder({"--dtypes", "q8,q8"}), 2, "--dtypes names q8 twice");
   ASSERT_EQ(run(folder({"--dtypes", "q8", "--exclude", "nowhere"})), 0) << host.err;
   EXPECT_NE(host.err.find("the setting for module nowhere reaches nothing"), std::string::npos) << host.err;
 }
@@ -244,6 +244,80 @@ TEST_F(NoEffect, ArgumentsOfObserversInQConfigs) {
   EXPECT_NE(host.err.find("cannot work without the arguments scale and zero_point"), std::string::npos) << host.err;
   EXPECT_EQ(quantize_with(R"({"class": "MinMaxObserver", "args": {"eps": -1}})"), 1);
   EXPECT_NE(host.err.find("is -1; wanted at least 0"), std::string::npos) << host.err;
+}
+
+// Status 2 for the words of the command line, 1 for what files hold.
+TEST_F(NoEffect, OptionsThatDoNotGoTogetherAreWrongUsage) {
+  const auto quantize = [](std::vector<std::string> more) {
+    std::vector<std::string> args{"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  };
+  expect_refused(quantize({"--onnx-opset", "18"}), 2, "--onnx-opset is for .onnx files only");
+  expect_refused(quantize({"--group-size", "32"}), 2, "--group-size goes with --weights-only");
+  expect_refused(quantize({"--search", "s.json"}), 2, "--search needs a goal");
+  expect_refused(quantize({"--target-drop", "1"}), 2, "--target-drop needs the --labels of the samples");
+  expect_refused({"quantize", "model.pt2", "-o", "out.pt2", "--recover"}, 2, "takes the ranges of activations");
+  expect_refused({"run", "model.pt2", "--generate", "3"}, 2, "--generate needs --prompt");
+  host.add("r.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_per_chanel": true}})");
+  expect_refused(quantize({"--recipe", "r.json"}), 1, "is_per_chanel");
+  expect_refused(quantize({"--recipe", "none.json"}), 1, "none.json");
+}
+
+TEST_F(NoEffect, NamesThatTheModelOfARecipeDoesNotHave) {
+  const auto recipe = [&](const std::string& excluded) {
+    EXPECT_EQ(run({"recipe", "model.pt2", "--exclude", excluded}), 0) << host.err;
+    return host.err;
+  };
+  EXPECT_NE(recipe("nowhere").find("warning: the setting for module nowhere reaches nothing"), std::string::npos);
+  EXPECT_NE(recipe("torch.nn.Conv9d").find("torch.nn.Conv9d reaches nothing"), std::string::npos);
+  ASSERT_EQ(run({"recipe", "--exclude", "nowhere"}), 0);
+  EXPECT_EQ(host.err, "") << "without a model there is nothing to compare with";
+}
+
+TEST_F(NoEffect, ViewsOfInspectAreOneAtATime) {
+  expect_refused({"inspect", "model.pt2", "--chart", "c.svg", "--lowered", "l.json"}, 2, "excludes");
+  expect_refused({"inspect", "model.pt2", "--chart", "c.svg", "--json"}, 2, "excludes");
+  expect_refused({"inspect", "model.pt2", "--lowered", "l.json", "--for", "ort"}, 2, "excludes");
+  expect_refused({"inspect", "--capabilities", "--lowered", "l.json"}, 2, "excludes");
+  for (const std::string option : {"--reduce-range", "--qat"})
+    expect_refused({"inspect", "--capabilities", option}, 2, option + " requires --explain");
+  EXPECT_EQ(run({"inspect", "--capabilities", "--json", "--fx", "x86"}), 0) << host.err;
+}
+
+TEST_F(NoEffect, RowsOfWhatPrintsAll) {
+  expect_refused({"compare", "model.pt2", "model.pt2", "--data", "data.npz", "--json", "--most", "1"}, 2,
+                 "--most requires --chart beside --json");
+  expect_refused({"sensitivity", "model.pt2", "--calibrate", "data.npz", "--json", "--most", "1"}, 2, "excludes");
+}
+
+TEST_F(NoEffect, FormsOfTheGraphThatChangeNothing) {
+  for (const std::string option : {"--no-fold-quantize", "--reference-representation"}) {
+    ASSERT_EQ(run({"quantize", "model.pt2", "--weights-only", "--group-size", "32", "-o", "out.pt2", option}), 0)
+        << host.err;
+    EXPECT_NE(host.err.find(option + " does nothing"), std::string::npos) << host.err;
+    ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.pt2", option}), 0) << host.err;
+    EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
+  }
+}
+
+TEST_F(NoEffect, NamesOfClassesThatNothingShows) {
+  host.add("classes.txt", "a\nb\nc\n");
+  host.add("labels.csv", "0\n1\n2\n0\n1\n2\n0\n1\n2\n0\n");
+  const std::string words = "--classes does nothing: labels.npy holds numbers";
+  ASSERT_EQ(run(evaluate("labels.npy", {"--classes", "classes.txt"})), 0) << host.err;
+  EXPECT_NE(host.err.find(words), std::string::npos) << host.err;
+  ASSERT_EQ(run(train("model.pt2", {"--labels", "labels.npy", "--classes", "classes.txt", "--epochs", "1"})), 0);
+  EXPECT_NE(host.err.find(words), std::string::npos) << host.err;
+  ASSERT_EQ(run(evaluate("labels.csv", {"--classes", "classes.txt"})), 0) << host.err;
+  EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
+}
+
+TEST_F(NoEffect, EpochsOfNormsThatTheModelDoesNotHave) {
+  ASSERT_EQ(run(train("model.pt2", {"--distill", "1", "--epochs", "2", "--bn-epochs", "2"})), 0) << host.err;
+  EXPECT_NE(host.err.find("--bn-epochs does nothing: the model has no batch norms"), std::string::npos) << host.err;
+  ASSERT_EQ(run(train("model.pt2", {"--distill", "1", "--epochs", "2"})), 0) << host.err;
+  EXPECT_EQ(host.err.find("--bn-epochs"), std::string::npos) << host.err;
 }
 
 }  // namespace

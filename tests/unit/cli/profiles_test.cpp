@@ -282,14 +282,14 @@ TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
   says({"--for", "executorch", "-o", "a.onnx"}, 2, "reads files that end in .pt2");
   says({"--for", "tflite", "-o", "a.onnx"}, 2, "--for: found tflite, wanted ort, ");
   says({"--for", "openvin", "-o", "a.onnx"}, 2, "--for: found openvin (did you mean openvino?), wanted ort, ");
-  says({"--for", "webnn", "--dynamic", "-o", "a.onnx"}, 1, "leave out --dynamic");
-  says({"--for", "ort", "--activation-bits", "16", "-o", "a.onnx"}, 1, "only qnn has");
-  says({"--for", "x86", "--weight-bits", "7", "-o", "a.onnx"}, 1, "gives weights 7 bits by itself");
-  says({"--for", "ort", "--weight-bits", "4", "-o", "a.onnx"}, 1, "7 or 8 bits, found 4");
+  says({"--for", "webnn", "--dynamic", "-o", "a.onnx"}, 2, "leave out --dynamic");
+  says({"--for", "ort", "--activation-bits", "16", "-o", "a.onnx"}, 2, "only qnn has");
+  says({"--for", "x86", "--weight-bits", "7", "-o", "a.onnx"}, 2, "gives weights 7 bits by itself");
+  says({"--for", "ort", "--weight-bits", "4", "-o", "a.onnx"}, 2, "7 or 8 bits, found 4");
   says({"--activation-bits", "16", "-o", "a.onnx"}, 2, "--for");
-  says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 1,
+  says({"--for", "executorch", "--onnx-dedicated-pairs", "-o", "a.pt2"}, 2,
        "--onnx-dedicated-pairs is for .onnx files only, but the output is a.pt2");
-  says({"--for", "executorch", "--onnx-accuracy-level", "4", "-o", "a.pt2"}, 1,
+  says({"--for", "executorch", "--onnx-accuracy-level", "4", "-o", "a.pt2"}, 2,
        "--onnx-accuracy-level is for .onnx files only, but the output is a.pt2");
   says({"--for", "ort", "--onnx-accuracy-level", "4", "-o", "a.onnx"}, 1, "but the model has none");
   for (const std::string option : {"--reduce-range", "--weights-only", "--onnx-signed-activations", "--qat"})

@@ -170,6 +170,24 @@ TEST_F(CliTest, LeavesOperatorsInFloatForATarget) {
   }
 }
 
+TEST_F(CliTest, TellsTheGoalOfASearch) {
+  host.contents["labels.npy"] = format::write_npy(Tensor::of<int64_t>({10}, {0, 1, 2, 0, 1, 2, 0, 1, 2, 0}));
+  ASSERT_EQ(run({"evaluate", "model.pt2", "--data", "data.npz", "--labels", "labels.npy", "--json"}), 0) << host.err;
+  const auto of_float = format::parse_json(host.out, "the evaluation")[0]["top1"].get<double>();
+  std::vector<std::string> args = quantize({"--target-drop", "5", "--labels", "labels.npy"});
+  ASSERT_EQ(run(args), 0) << host.err;
+  char words[80];
+  std::snprintf(words, sizeof words, "  float %.2f %%, wanted %.2f %%\n", of_float, of_float - 5);
+  EXPECT_NE(host.out.find(words), std::string::npos) << host.out;
+  args.emplace_back("--json");
+  ASSERT_EQ(run(args), 0) << host.err;
+  const auto precision = format::parse_json(host.out, "the summary")["recovery"]["precision"];
+  EXPECT_EQ(precision["float"], of_float);
+  EXPECT_EQ(precision["wanted"], of_float - 5);
+  ASSERT_EQ(run(quantize({"--target-agreement", "90"})), 0) << host.err;
+  EXPECT_NE(host.out.find("  wanted 90.00 %\n"), std::string::npos) << host.out;
+}
+
 TEST_F(CliTest, TellsHowSensitiveTheOperatorsAre) {
   ASSERT_EQ(run({"sensitivity", "model.pt2", "--calibrate", "data.npz", "--most", "1"}), 0) << host.err;
   EXPECT_NE(host.out.find("operators in integers: "), std::string::npos) << host.out;

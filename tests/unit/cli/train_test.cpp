@@ -127,7 +127,7 @@ TEST_F(TrainTest, AKilledTrainingGoesOnToTheSameBytes) {
                                   "--bn-epochs", "2",         "--augment", "augment.json"};
     args.insert(args.end(), words.begin(), words.end());
     host.out.clear();
-    ASSERT_EQ(run_cli(args, host), words[0] == "--checkpoint-steps" ? 1 : 0) << host.err;
+    ASSERT_EQ(run_cli(args, host), words[0] == "--checkpoint-steps" ? 2 : 0) << host.err;
     if (words[0] == "--checkpoint-steps") {
       EXPECT_NE(host.err.find("--checkpoint-steps needs --checkpoint"), std::string::npos) << host.err;
       std::vector<std::string> without(args.begin(), args.end() - 2);
@@ -225,13 +225,13 @@ TEST_F(TrainTest, SaysWhatIsWrong) {
   EXPECT_EQ(run({"--bn-epochs", "-1"}), 2);
   EXPECT_EQ(run({"--optimizer", "rmsprop"}), 2);
   EXPECT_EQ(host.err, "qdq: --optimizer: found rmsprop, wanted adam, adamw or sgd; see qdq train --help\n");
-  EXPECT_EQ(run({"--distill", "1"}), 1);
+  EXPECT_EQ(run({"--distill", "1"}), 2);
   EXPECT_NE(host.err.find("--labels do nothing with --distill 1"), std::string::npos) << host.err;
-  EXPECT_EQ(run({"--loss", "mse"}), 1);
+  EXPECT_EQ(run({"--loss", "mse"}), 2);
   EXPECT_NE(host.err.find("labels are classes"), std::string::npos) << host.err;
   const std::vector<std::string> bare{"train", "model.pt2", "--data", "data.npz", "-o", "out.pt2"};
   host.err.clear();
-  EXPECT_EQ(run_cli(bare, host), 1);
+  EXPECT_EQ(run_cli(bare, host), 2);
   EXPECT_NE(host.err.find("training needs --labels"), std::string::npos) << host.err;
   EXPECT_EQ(run({"--schedule", "plateau"}), 2);
   host.add("recipe.json", R"({"quantizer": "XNNPACKQuantizer", "global": {"is_qat": false}})");

@@ -133,7 +133,7 @@ TEST_F(WordsTest, OptionsThatWouldDoNothingAreRefused) {
     EXPECT_EQ(run(args), 2) << option[0];
     EXPECT_TRUE(says(concat(option[0], " requires ", wanted))) << host.err;
   }
-  EXPECT_EQ(run(train({"--warmup-steps", "999"})), 1);
+  EXPECT_EQ(run(train({"--warmup-steps", "999"})), 2);
   EXPECT_TRUE(says("--warmup-steps 999 would last longer than the training")) << host.err;
 }
 
@@ -318,7 +318,7 @@ TEST_F(WordsTest, MeasuresByACommand) {
   for (const auto& [command, wanted] : {std::pair("mean {outputs} {labels}", "give their file with --labels"),
                                         std::pair("median {outputs}", "ended with status 127; wanted 0"),
                                         std::pair("mean {outputs} silent", "printed is ''; wanted a number")}) {
-    EXPECT_EQ(run(with(command)), 1);
+    EXPECT_EQ(run(with(command)), std::string_view(command).ends_with("{labels}") ? 2 : 1);
     EXPECT_TRUE(says(wanted)) << host.err;
   }
 }
@@ -375,7 +375,7 @@ TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
            {{"--search", "s.json"}, "--search needs a goal"},
            {{"--max-size", "1MB", "--no-fold-quantize"}, "leave out --no-fold-quantize"},
            {{"--max-latency", "0"}, "wanted milliseconds above 0"}}) {
-    EXPECT_EQ(run(quantize(words)), 1) << wanted;
+    EXPECT_EQ(run(quantize(words)), 2) << wanted;
     EXPECT_TRUE(says(wanted)) << host.err;
   }
 }
@@ -433,7 +433,7 @@ TEST_F(WordsTest, MeasuresByMetricsOfItsOwn) {
         std::pair(std::vector<std::string>{"--metric", "box-f1", "--labels", "labels.npy"}, "leave out --labels")}) {
     std::vector<std::string> all = {"evaluate", "model.pt2", "out.pt2", "--data", "data.npz"};
     all.insert(all.end(), args.begin(), args.end());
-    EXPECT_EQ(run(all), 1);
+    EXPECT_EQ(run(all), args.size() > 2 ? 2 : 1);
     EXPECT_TRUE(says(wanted)) << host.err;
   }
   EXPECT_EQ(run({"evaluate", "out.pt2", "--data", "data.npz", "--metric", "box-map"}), 2);
@@ -557,7 +557,7 @@ TEST_F(CliTest, EqualizeIsOneWord) {
   EXPECT_EQ(host.contents["out.pt2"], by_recipe);
   EXPECT_EQ(run(quantize({"--equalize"})), 2);
   EXPECT_NE(host.err.find("--fx"), std::string::npos) << host.err;
-  EXPECT_EQ(run({"quantize", "model.pt2", "--fx", "x86", "--equalize", "--dynamic", "-o", "out.pt2"}), 1);
+  EXPECT_EQ(run({"quantize", "model.pt2", "--fx", "x86", "--equalize", "--dynamic", "-o", "out.pt2"}), 2);
   EXPECT_NE(host.err.find("--equalize needs the ranges of samples"), std::string::npos) << host.err;
 }
 
