@@ -147,10 +147,16 @@ void compare(const CompareOptions& options, Host& host) {
 
 void add_compare(CommandLine& line) {
   const auto options = std::make_shared<CompareOptions>();
-  CLI::App* verb =
-      line.verb("compare", "compare models with their float model, operator by operator", [&line, options](Host& host) {
+  CLI::App* verb = line.verb(
+      "compare", "compare models with their float model, operator by operator",
+      [&line, options](Host& host) {
         options->command = line.command;
         compare(*options, host);
+      },
+      [&line, options] {
+        const CLI::App& words = *line.app.get_subcommand("compare");
+        require(words, "--most", !options->json || !options->chart.empty(),
+                "--chart beside --json, which has all rows");
       });
   verb->add_option("REFERENCE", options->reference, "the model to compare with (.pt2 or .onnx)")->required();
   verb->add_option("MODEL", options->candidates, "models made from it by any tool (.pt2 or .onnx)")->required();
@@ -163,7 +169,7 @@ void add_compare(CommandLine& line) {
   verb->add_option("--report", options->report, "write an HTML file with the errors in the model's graph")
       ->type_name("FILE.html");
   verb->add_option("--chart", options->chart, "draw the errors of the layers in the table")->type_name("FILE.svg");
-  verb->add_flag("--json", options->json, "print JSON");
+  verb->add_flag("--json", options->json, "print JSON, with all rows");
   add_data_options(*verb, options->data_options);
 }
 

@@ -268,28 +268,28 @@ void add_inspect(CommandLine& line) {
              {"--recipe", "--quantizer", "--fx", "--equalize", "--dynamic", "--weights-only", "--reduce-range",
               "--weight-bits", "--activation-bits", "--group-size", "--observer", "--exclude", "--qat"})
           require(words, option, needs_quantizer, "--explain or --capabilities");
+        // Patterns are the same for all of these settings.
+        for (const char* option : {"--reduce-range", "--weight-bits", "--observer", "--exclude", "--qat", "--equalize"})
+          require(words, option, options->explain, "--explain");
+        require(words, "--dynamic", options->explain || !options->quantizer.runtime.empty(), "--explain or --for");
       });
   verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx); not needed with --capabilities");
-  auto* graph = verb->add_flag("--graph", options->graph, "print the graph as PyTorch does");
-  verb->add_flag("--json", options->json, "print everything as JSON")->excludes(graph);
-  auto* explain =
-      verb->add_flag("--explain", options->explain, "print for every operator whether the quantizer takes it, and why")
-          ->excludes(graph);
-  verb->add_flag("--capabilities", options->capabilities, "list the patterns that the quantizer knows")
-      ->excludes(graph)
-      ->excludes(explain);
-  verb->add_option("--lowered", options->lowered,
-                   "write the fused calls that run the model to FILE.json, and their tensors to an .npz next to it")
-      ->type_name("FILE.json")
-      ->excludes(graph)
-      ->excludes(explain);
-  verb->add_option("--chart", options->chart, "draw the histograms of the model's weights")
-      ->type_name("FILE.svg")
-      ->excludes(graph)
-      ->excludes(explain);
+  // Each is a view of its own.
+  CLI::Option* const views[] = {
+      verb->add_flag("--graph", options->graph, "print the graph as PyTorch does"),
+      verb->add_flag("--explain", options->explain, "print for every operator whether the quantizer takes it, and why"),
+      verb->add_flag("--capabilities", options->capabilities, "list the patterns that the quantizer knows"),
+      verb->add_option("--lowered", options->lowered,
+                       "write the fused calls that run the model to FILE.json, and their tensors to an .npz next to it")
+          ->type_name("FILE.json"),
+      verb->add_option("--chart", options->chart, "draw the histograms of the model's weights")->type_name("FILE.svg")};
+  for (CLI::Option* const* view = std::begin(views); view != std::end(views); ++view)
+    for (CLI::Option* const* other = std::begin(views); other != view; ++other) (*view)->excludes(*other);
+  auto* json = verb->add_flag("--json", options->json, "print everything as JSON");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
   runtime->excludes(add_qat_option(*verb, options->quantizer));
-  runtime->excludes(graph);
+  const auto &graph = views[0], &lowered = views[3], &chart = views[4];
+  for (CLI::Option* silent : {graph, lowered, chart}) silent->excludes(json)->excludes(runtime);
 }
 
 }  // namespace qdq

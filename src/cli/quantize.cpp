@@ -196,6 +196,18 @@ Model open_float(const QuantizeOptions& options, Host& host) {
   return model;
 }
 
+// Warns of what changes nothing in the graph that is written.
+void warn_of_graph_options(const QuantizeOptions& options, const Prepared& prepared, const Program& converted,
+                           Host& host) {
+  const ConvertOptions given{options.use_reference_representation, !options.no_fold_quantize};
+  const auto warn_if_same = [&](const char* option, const ConvertOptions& without) {
+    if (to_text(*convert_pt2e(prepared, without).graph) == to_text(*converted.graph))
+      warn(concat(option, " does nothing: this model's graph is the same without it"), host);
+  };
+  if (given.use_reference_representation) warn_if_same("--reference-representation", {false, given.fold_quantize});
+  if (!given.fold_quantize) warn_if_same("--no-fold-quantize", {given.use_reference_representation, true});
+}
+
 // What --calibrate names: samples, what others saw of samples, or nothing.
 struct Calibration {
   std::unique_ptr<Data> data;  // the samples; null: there are none
@@ -468,6 +480,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
+  warn_of_graph_options(options, prepared, converted, host);
   warn_of_onnx_options(options.onnx, converted, host);
   const ModelFiles written = save_program(converted, options.output, onnx);
   const std::string observers =

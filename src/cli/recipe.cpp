@@ -7,6 +7,8 @@
 #include "graph/shown_module.h"
 #include "io/model.h"
 #include "op/facts.h"
+#include "quant/pt2e.h"
+#include "quant/qat.h"
 #include "recipe/recipe_schema.h"
 
 namespace qdq {
@@ -41,6 +43,13 @@ Json names_in(const Program& program) {
   return format::json_object({{"modules", modules}, {"classes of modules", classes}, {"operators", operators}});
 }
 
+// What quantize would warn of, such as names that the model does not have.
+void warn_of_settings(Program program, Quantizer& quantizer, bool is_qat, Host& host) {
+  const Prepared prepared =
+      is_qat ? prepare_qat_pt2e(std::move(program), quantizer) : prepare_pt2e(std::move(program), quantizer);
+  for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+}
+
 }  // namespace
 
 void recipe(const RecipeOptions& options, Host& host) {
@@ -49,11 +58,15 @@ void recipe(const RecipeOptions& options, Host& host) {
     return;
   }
   const Json given = read_recipe(options.quantizer, host);
-  open_recipe(given, options.quantizer);
+  const std::unique_ptr<Quantizer> quantizer = open_recipe(given, options.quantizer);
   Json out = {{"$schema", given.value("$schema", "./recipe.schema.json")}};
   out.update(commented_recipe(given));
-  if (!options.model.empty())
-    out["$comment"]["names in " + options.model] = names_in(load_model(options.model, host.files, false).program);
+  if (!options.model.empty()) {
+    Program program = load_model(options.model, host.files, false).program;
+    out["$comment"]["names in " + options.model] = names_in(program);
+    const bool has_names = !options.quantizer.exclude.empty() || !options.quantizer.recipe.empty();
+    if (has_names) warn_of_settings(std::move(program), *quantizer, options.quantizer.qat, host);
+  }
   host.print(format::print_json(out, 1) + "\n");
 }
 

@@ -167,6 +167,13 @@ std::vector<int64_t> labels_from(const std::string& path, const Data& data, Clas
   return read_labels(path, data, classes, host.files);
 }
 
+void warn_of_classes(const std::string& classes, const std::string& labels, Host& host) {
+  if (classes.empty() || !(labels.ends_with(".npy") || labels.ends_with(".npz") || labels == "cls")) return;
+  host.print_error(
+      concat("qdq: warning: --classes does nothing: ", labels == "cls" ? "the labels are" : labels + " holds",
+             " numbers, and no report shows the names\n"));
+}
+
 std::unique_ptr<Data> open_named(const std::string& path, const Program& program, const DataOptions& options,
                                  Host& host) {
   refuse_name(name_problem_of_data(path), path, host);
@@ -265,6 +272,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
     Classes classes = read_classes(options.classes, count_classes(model.file.program), host.files);
     labels.push_back(labels_from(options.labels, *model.data, classes, host));
   }
+  warn_of_classes(options.classes, options.labels, host);
   evaluate_batches(models, has_labels, measure ? &*measure : nullptr, host);
   for (Evaluated& model : models)
     if (measure)

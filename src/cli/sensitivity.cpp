@@ -70,8 +70,9 @@ void add_sensitivity(CommandLine& line) {
       ->type_name("DATA");
   add_quantizer_options(*verb, options->quantizer);
   add_data_options(*verb, options->data_options);
-  verb->add_option("--most", options->most, "rows to show (20); 0: all")->type_name("N")->check(whole_number(0));
-  verb->add_flag("--json", options->json, "print JSON");
+  auto* most =
+      verb->add_option("--most", options->most, "rows to show (20); 0: all")->type_name("N")->check(whole_number(0));
+  verb->add_flag("--json", options->json, "print JSON, with all rows")->excludes(most);
 }
 
 }  // namespace qdq

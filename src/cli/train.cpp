@@ -97,6 +97,7 @@ std::vector<int64_t> labels_of(const TrainOptions& options, const Program& progr
   QDQ_CHECK_USAGE(options.loss != "mse",
                   "--loss mse compares numbers, but labels are classes; leave them out, and add --distill 1");
   Classes classes = read_classes(options.classes, count_classes(program), host.files);
+  warn_of_classes(options.classes, options.labels, host);
   return labels_from(options.labels, data, classes, host);
 }
 
@@ -341,6 +342,7 @@ void train(const TrainOptions& options, Host& host) {
   Prepared prepared = prepare_qat_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   if (options.lsq) learn_qparams(prepared);
+  warn_of_norms(options, prepared, host);
   TrainingSamples samples(*data, labels, host);
   check_lengths(options, samples.num_batches());
   const TrainingOptions training = training_options(options, samples.num_batches());

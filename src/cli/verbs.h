@@ -292,6 +292,8 @@ void print_warnings(const Data& data, Host& host);
 void refuse_name(const std::string& problem, const std::string& path, Host& host);
 // read_labels(), for which the name of another kind of file is wrong usage.
 std::vector<int64_t> labels_from(const std::string& path, const Data& data, Classes& classes, Host& host);
+// Warns of names of classes that labels in numbers do not need, where nothing shows them.
+void warn_of_classes(const std::string& classes, const std::string& labels, Host& host);
 // open_data() with the same rule.
 std::unique_ptr<Data> open_named(const std::string& path, const Program& program, const DataOptions& options,
                                  Host& host);
