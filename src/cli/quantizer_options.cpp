@@ -83,17 +83,18 @@ Json weights_only_recipe(const std::string& name, const QuantizerOptions& option
       {"quantizers", {{{"quantizer", "EmbeddingQuantizer"}}, {{"quantizer", name}, {"global", {{"weight", weight}}}}}}};
 }
 
-// A recipe for a runtime comes of words alone.
-Json recipe_of_runtime(const QuantizerOptions& options) {
+// What a runtime's profile makes of words alone, so that what it refuses is wrong usage.
+template <class Make> auto of_words(const Make& make) {
   try {
-    return recipe_of(runtime_profile(options.runtime), settings_of(options));
+    return make();
   } catch (const Error& error) {
     fail_usage(error.message);
   }
 }
 
 Json recipe_of_words(const QuantizerOptions& options) {
-  if (!options.runtime.empty()) return recipe_of_runtime(options);
+  if (!options.runtime.empty())
+    return of_words([&] { return recipe_of(runtime_profile(options.runtime), settings_of(options)); });
   if (!options.fx.empty()) return fx_recipe(options);
   const std::string& wanted = options.quantizer;
   const bool is_xnnpack = wanted.empty() || wanted == "xnnpack" || wanted == "XNNPACKQuantizer";
@@ -192,7 +193,7 @@ const RuntimeProfile* apply_profile(const QuantizerOptions& options, const std::
     throw CLI::ValidationError("-o " + output, concat(profile.runtime, " (--for ", profile.name,
                                                       ") reads files that end in ", profile.ending));
   const OnnxOptions wanted = onnx;
-  onnx = onnx_options_of(profile, settings_of(options));
+  onnx = of_words([&] { return onnx_options_of(profile, settings_of(options)); });
   onnx.external_data = wanted.external_data;
   onnx.dedicated_pairs = wanted.dedicated_pairs;
   onnx.accuracy_level = wanted.accuracy_level;

@@ -287,17 +287,35 @@ std::optional<RemedyResult> Recovery::next() {
 
 namespace {
 
+// A value that is rounded with a mask of large negative numbers in it (-1e4, -1e9, ...): ", and add_1 holds a mask of
+// -1e+09, beside which ..."; empty if there is none.
+std::string mask_in(const Prepared& prepared) {
+  constexpr float kMask = -5000, kMuchLarger = 100;
+  for (const ObserverGroup& group : prepared.observers()) {
+    const Tensor min = group.observer->min_val(), max = group.observer->max_val();
+    if (!min.defined() || !max.defined() || min.numel() != 1 || max.numel() != 1 || group.covers.empty()) continue;
+    const float least = min.to(DType::kF32).data<float>()[0], most = max.to(DType::kF32).data<float>()[0];
+    if (!(least <= kMask) || !(most * kMuchLarger <= -least)) continue;
+    const Edge* edge = std::get_if<Edge>(&group.covers[0]);
+    const Node* node = edge != nullptr ? edge->first : std::get<Node*>(group.covers[0]);
+    return concat(", and ", node->name(), " holds a mask of ", static_cast<double>(least),
+                  ", beside which integers tell no scores apart");
+  }
+  return {};
+}
+
 // What has become of an output, and the remedy; empty if it is near enough.
-std::string loss_of(const std::string& output, double decibels, bool is_recovered) {
-  constexpr double kLost = 0.5, kNearEnough = 20;
-  if (decibels >= kNearEnough) return {};
+std::string loss_of(const std::string& output, double decibels, const std::string& mask, bool is_recovered) {
+  constexpr double kLost = 0.5, kPoor = 10, kPoorByMask = 20;
+  if (decibels >= (mask.empty() ? kPoor : kPoorByMask)) return {};
   char found[32];
   std::snprintf(found, sizeof found, "%.1f dB", decibels);
   return concat(
       "the output ", output,
-      decibels <= kLost ? " is lost in integers: it has more noise than signal on the first samples; "
-                        : concat(" has only ", found, " of signal to noise in integers on the first samples; "),
-      is_recovered ? "leave operators in float (--target-agreement or --max-size)" : "recover accuracy (--recover)",
+      decibels <= kLost ? " is lost in integers: it has more noise than signal on the first samples"
+                        : concat(" has only ", found, " of signal to noise in integers on the first samples"),
+      mask,
+      is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
       ", try another recipe, or compare layer by layer (qdq compare)");
 }
 
@@ -315,11 +333,12 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bo
   found.resize(outputs.size());
   OutputError error;
   error.add(judged_outputs(impl.program, outputs), judged_outputs(impl.program, found));
+  const std::string mask = mask_in(prepared);
   std::vector<std::string> out;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::string name =
         i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
-    if (std::string loss = loss_of(name, error.decibels(i), is_recovered); !loss.empty())
+    if (std::string loss = loss_of(name, error.decibels(i), mask, is_recovered); !loss.empty())
       out.push_back(std::move(loss));
   }
   return out;
