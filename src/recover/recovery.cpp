@@ -287,7 +287,7 @@ std::optional<RemedyResult> Recovery::next() {
 
 namespace {
 
-// A value that is rounded with a mask of large negative numbers in it (-1e4, -1e9, ...): ", and add_1 holds a mask of
+// A sum that is rounded with a mask of large negative numbers in it (-1e4, -1e9, ...): ", and add_1 holds a mask of
 // -1e+09, beside which ..."; empty if there is none.
 std::string mask_in(const Prepared& prepared) {
   constexpr float kMask = -5000, kMuchLarger = 100;
@@ -298,6 +298,7 @@ std::string mask_in(const Prepared& prepared) {
     if (!(least <= kMask) || !(most * kMuchLarger <= -least)) continue;
     const Edge* edge = std::get_if<Edge>(&group.covers[0]);
     const Node* node = edge != nullptr ? edge->first : std::get<Node*>(group.covers[0]);
+    if (!is_a(*node, Family::kAdd)) continue;
     return concat(", and ", node->name(), " holds a mask of ", static_cast<double>(least),
                   ", beside which integers tell no scores apart");
   }

@@ -207,8 +207,8 @@ int64_t round_weights(Recovery& recovery);
 int64_t correct_biases(Recovery& recovery);
 
 // A sentence for each output of a calibrated program below 10 dB in int8, or 20 if an additive mask is rounded, judged
-// by one batch, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for training, has inputs to be equalized, or
-// has operators that qdq does not have.
+// by one batch, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for
+// training, has inputs to be equalized, or has operators that qdq does not have.
 std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bool is_recovered = false);
 
 // All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same

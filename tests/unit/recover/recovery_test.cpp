@@ -358,8 +358,9 @@ TEST(ReleaseSums, LeavesMaskedScoresUnrounded) {
   for (const Batch& batch : rows()) prepared.run(batch);
   const std::vector<std::string> lost = lost_outputs(prepared, rows()[0]);
   ASSERT_EQ(lost.size(), 1U);
-  EXPECT_NE(lost[0].find(" holds a mask of -1e+09, beside which integers tell no scores apart; recover accuracy"),
-            std::string::npos)
+  EXPECT_NE(
+      lost[0].find(", and add holds a mask of -1e+09, beside which integers tell no scores apart; recover accuracy"),
+      std::string::npos)
       << lost[0];
   Recovery recovery(prepared, rows());
   EXPECT_GT(release_sums(recovery), 0);
