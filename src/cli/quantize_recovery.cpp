@@ -121,7 +121,10 @@ Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& p
     if (task) out["precision"] = task->run(tells, host);
   } catch (const Error& error) {
     if (error.code != ErrorCode::kCancelled) throw;
-    host.print_error(concat("qdq: warning: ", error.message, "; what was gained so far is kept\n"));
+    const bool has_search = !options.search.empty() && host.files.is_file(options.search);
+    host.print_error(
+        concat("qdq: warning: ", error.message, "; what was gained so far is kept",
+               has_search ? concat(", and the same command goes on with the search in ", options.search) : "", "\n"));
     out["interrupted"] = true;
   }
   return out;

@@ -99,6 +99,23 @@ TEST_F(CliTest, KeepsWhatWasRecoveredBeforeAnInterrupt) {
   load_pt2(host.contents["out.pt2"]);
 }
 
+TEST_F(CliTest, SaysHowAnInterruptedSearchGoesOn) {
+  const auto search = [&](int64_t interrupt) {
+    host.questions = 0;
+    host.interrupt = interrupt;
+    return run(quantize({"--weight-bits", "2", "--target-agreement", "100", "--search", "s.json"}));
+  };
+  constexpr int64_t kNever = int64_t{1} << 40;
+  ASSERT_EQ(search(kNever), 0) << host.err;
+  const int64_t questions = host.questions;
+  host.contents.erase("s.json");
+  ASSERT_EQ(search(questions - 1), 0) << host.err;
+  EXPECT_NE(host.err.find("is kept, and the same command goes on with the search in s.json\n"), std::string::npos)
+      << host.err;
+  ASSERT_EQ(search(kNever), 0) << host.err;
+  EXPECT_NE(host.out.find("  going on behind "), std::string::npos) << host.out;
+}
+
 TEST_F(CliTest, GivesWeightsFewerBits) {
   ASSERT_EQ(run(quantize({"--weight-bits", "4"})), 0) << host.err;
   int64_t weights = 0;
