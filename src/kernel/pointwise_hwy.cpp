@@ -87,10 +87,10 @@ void threshold(const float* x, int64_t n, float bound, float value, float* out) 
   map(x, n, out, [&](V v) HWY_ATTR { return hn::IfThenElse(hn::Le(v, most), other, v); });
 }
 void larger(const float* a, const float* b, int64_t n, float* out) {
-  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Ne(u, u), hn::Gt(u, v)), u, v); });
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::IsNaN(u), hn::Gt(u, v)), u, v); });
 }
 void smaller(const float* a, const float* b, int64_t n, float* out) {
-  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Ne(u, u), hn::Lt(u, v)), u, v); });
+  map2(a, b, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::IsNaN(u), hn::Lt(u, v)), u, v); });
 }
 void prelu(const float* x, const float* slope, int64_t n, float* out) {
   map2(x, slope, n, out, [](V u, V v) HWY_ATTR { return hn::IfThenElse(hn::Gt(u, hn::Zero(D())), u, hn::Mul(u, v)); });

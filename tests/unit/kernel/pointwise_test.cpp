@@ -115,6 +115,8 @@ TEST(Pointwise, BinaryLoops) {
       {"sub", sub_f32, [](float a, float b) { return a - b; }},
       {"mul", mul_f32, [](float a, float b) { return a * b; }},
       {"div", div_f32, [](float a, float b) { return a / b; }},
+      {"maximum", maximum_f32, [](float a, float b) { return std::isnan(a) || a > b ? a : b; }},
+      {"minimum", minimum_f32, [](float a, float b) { return std::isnan(a) || a < b ? a : b; }},
       {"add_scaled", [](const float* a, const float* b, int64_t n, float* out) { add_scaled_f32(a, b, 0.3f, n, out); },
        [](float a, float b) {
          const float product = 0.3f * b;
@@ -123,8 +125,8 @@ TEST(Pointwise, BinaryLoops) {
   };
   for (const Case& c : cases) {
     for (int64_t n : {1, 7, 33, 500}) {
-      auto a = data(n, 1);
-      const auto b = data(n, 2);
+      auto a = data(n, 1), b = data(n, 2);
+      if (n > 4) at(a, 3) = at(b, 4) = NAN;
       std::vector<float> out(a.size()), want;
       for (int64_t i = 0; i < n; ++i) want.push_back(c.plain(at(a, i), at(b, i)));
       c.run(a.data(), b.data(), n, out.data());
