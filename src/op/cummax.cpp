@@ -23,12 +23,17 @@ template <bool largest> Value eval_cumulative_extreme(const Call<Tensor>& call) 
                  indices = Tensor::empty(rows.sizes(), DType::kS64);
     const int64_t n = rows.size(-1);
     const C* from = rows.data<C>();
-    for (int64_t i = 0; i < rows.numel(); ++i) {
-      const int64_t at = i % n;
-      const C before = at == 0 ? from[i] : values.data<C>()[i - 1];
-      const bool wins = from[i] != from[i] || (before == before && (largest ? from[i] >= before : from[i] <= before));
-      values.data<C>()[i] = wins ? from[i] : before;
-      indices.data<int64_t>()[i] = wins || at == 0 ? at : indices.data<int64_t>()[i - 1];
+    C* to = values.data<C>();
+    int64_t* places = indices.data<int64_t>();
+    for (int64_t row = 0; row < rows.numel(); row += n, from += n, to += n, places += n) {
+      C best = from[0];
+      int64_t place = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const bool wins = from[i] != from[i] || (best == best && (largest ? from[i] >= best : from[i] <= best));
+        if (wins) best = from[i], place = i;
+        to[i] = best;
+        places[i] = place;
+      }
     }
     const auto back = [&](const Tensor& t) { return t.transpose(axis, -1).contiguous().reshape(x.sizes()); };
     return Value::List{back(values).to(x.dtype()), back(indices)};

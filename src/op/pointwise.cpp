@@ -1,4 +1,5 @@
 // Functions of two operands, element by element, with broadcasting and type promotion: arithmetic, comparisons, bits.
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -21,7 +22,7 @@ template <class F> Value binary(const Call<Tensor>& call, const F& f) {
   return run_binary(call, common_dtype(call), &f, loops);
 }
 // The same where f is one step that f64 does exactly or rounds as f32 would (+ - * / and the root of two f32 numbers, a
-// choice, fmod).
+// choice).
 template <class F> Value binary_step(const Call<Tensor>& call, const F& f) {
   return run_binary(call, common_dtype(call), &f, kNumberLoops<F>);
 }
@@ -70,6 +71,28 @@ template <class C> void check_divisor(C divisor) {
     QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
 }
 
+// What C's fmod gives, of two floats mostly in double: an exact quotient below 2^28 is no integer if it is not one when
+// it is rounded there, and its integer times y is exact.
+template <class C> [[gnu::noinline]] C any_rest_of(C x, C y) { return std::fmod(x, y); }
+template <class C> C rest_of(C x, C y) {
+  if constexpr (std::is_same_v<C, float>) {
+    const double quotient = static_cast<double>(x) / static_cast<double>(y);
+    if (std::fabs(quotient) < 0x1p28 && std::isfinite(y)) {
+      const double whole = static_cast<double>(static_cast<int32_t>(quotient)) * static_cast<double>(y);
+      return std::copysign(static_cast<float>(static_cast<double>(x) - whole), x);
+    }
+  }
+  return any_rest_of(x, y);
+}
+
+// One of two floats without a branch, which would be taken at random.
+template <class C> C chosen(bool first, C a, C b) {
+  using Bits = std::conditional_t<sizeof(C) == sizeof(uint32_t), uint32_t, uint64_t>;
+  const Bits mask = first ? ~Bits{0} : Bits{0};
+  return std::bit_cast<C>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+}
+template <class C> bool has_other_sign(C rest, C y) { return (rest != 0) & ((y < 0) != (rest < 0)); }
+
 template <class C> C divide_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
@@ -78,12 +101,9 @@ template <class C> C divide_floor(C x, C y) {
   } else {
     // c10/util/generic_math.h, div_floor_floating: exact where x / y rounds up to the next integer.
     if (y == 0) return x / y;
-    const C rest = std::fmod(x, y);
-    C quotient = (x - rest) / y;
-    if (rest != 0 && (y < 0) != (rest < 0)) quotient -= 1;
-    if (quotient == 0) return std::copysign(C(0), x / y);
-    const C floored = std::floor(quotient);
-    return quotient - floored > C(0.5) ? floored + 1 : floored;
+    const C rest = rest_of(x, y);
+    const C quotient = (x - rest) / y - static_cast<C>(has_other_sign(rest, y)), floored = std::floor(quotient);
+    return chosen(quotient == 0, std::copysign(C(0), x / y), floored + static_cast<C>(quotient - floored > C(0.5)));
   }
 }
 
@@ -101,8 +121,8 @@ template <class C> C modulo_floor(C x, C y) {
     const C rest = x % y;
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
   } else {
-    const C rest = std::fmod(x, y);
-    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+    const C rest = rest_of(x, y);
+    return chosen(has_other_sign(rest, y), rest + y, rest);
   }
 }
 
@@ -110,7 +130,7 @@ template <class C> C modulo_floor(C x, C y) {
 template <class C> C modulo_trunc(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) return std::is_signed_v<C> && y == C(-1) ? 0 : x % y;
-  else return std::fmod(x, y);
+  else return rest_of(x, y);
 }
 
 MetaValue infer_div(const Call<TensorMeta>& call) {
@@ -138,7 +158,7 @@ Value eval_remainder(const Call<Tensor>& call) {
   return binary(call, [](auto x, auto y) { return modulo_floor(x, y); });
 }
 Value eval_fmod(const Call<Tensor>& call) {
-  return binary_step(call, [](auto x, auto y) { return modulo_trunc(x, y); });
+  return binary(call, [](auto x, auto y) { return modulo_trunc(x, y); });
 }
 
 Value eval_maximum(const Call<Tensor>& call) {

@@ -1,6 +1,7 @@
 // Images read at places that a tensor gives: grid_sampler; and affine_grid_generator, which makes such places.
 #include <array>
 
+#include "base/parallel.h"
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/resize.h"
@@ -51,6 +52,8 @@ template <class F> class GridAxis {
   GridAxis(int64_t size, Sampling sampling, Outside outside, bool align_corners)
       : size_(size), sampling_(sampling), outside_(outside), align_corners_(align_corners) {}
 
+  int64_t size() const { return size_; }
+
   // Sets the taps for a place and returns how many they are.
   size_t taps(F place, std::array<Tap, kMostTaps>& out) const {
     F at = align_corners_ ? (place + 1) / 2 * static_cast<F>(size_ - 1) : ((place + 1) * static_cast<F>(size_) - 1) / 2;
@@ -96,46 +99,67 @@ template <class F> class GridAxis {
   bool align_corners_;
 };
 
-// The weighted sum of the taps of all axes, in double.
-template <class F> Tensor sample(const Call<Tensor>& call, const Shape& sizes) {
-  const DType dtype = DTypeOf<F>::value;
-  const Tensor x = call.tensor(0).to(dtype).contiguous(), grid = call.tensor(1).to(dtype).contiguous();
-  const size_t axes = x.sizes().size() - 2;
-  const int64_t channels = sizes[1], N = sizes[0];
-  int64_t places = 1, extent = 1;
-  std::vector<GridAxis<F>> along;  // W first
-  for (size_t a = 0; a < axes; ++a) {
-    along.emplace_back(x.size(-1 - static_cast<int64_t>(a)), read_sampling(call), static_cast<Outside>(call.integer(3)),
-                       call.boolean(4));
-    places *= sizes[a + 2];
-    extent *= x.sizes()[a + 2];
+// An element of a plane that a place of the result adds, and its weight.
+struct Source {
+  int64_t index;  // -1: outside
+  double weight;
+};
+// Appends those of one place, the same number for each: all taps of W with the first of H, then with the second.
+template <class F> void add_sources(const std::vector<GridAxis<F>>& along, const F* place, std::vector<Source>& out) {
+  const size_t begin = out.size();
+  out.push_back({0, 1.0});
+  int64_t stride = 1;
+  for (size_t a = 0; a < along.size(); ++a) {
+    std::array<typename GridAxis<F>::Tap, GridAxis<F>::kMostTaps> taps;
+    const size_t count = along[a].taps(place[a], taps), before = out.size() - begin;
+    out.resize(begin + before * count);
+    for (size_t t = count; t-- > 0;)
+      for (size_t i = 0; i < before; ++i) {
+        const Source one = out[begin + i];
+        const bool is_inside = one.index >= 0 && taps[t].index >= 0;
+        out[begin + t * before + i] = {is_inside ? one.index + taps[t].index * stride : -1,
+                                       one.weight * static_cast<double>(taps[t].weight)};
+      }
+    stride *= along[a].size();
   }
-  const Tensor out = Tensor::empty(sizes, dtype);
-  using Taps = std::array<typename GridAxis<F>::Tap, GridAxis<F>::kMostTaps>;
-  std::vector<std::pair<int64_t, double>> sources;  // place in a plane of x, weight
-  for (int64_t n = 0; n < N; ++n)
-    for (int64_t p = 0; p < places; ++p) {
-      const F* place = grid.data<F>() + (n * places + p) * static_cast<int64_t>(axes);
-      sources.assign(1, {0, 1.0});
-      int64_t stride = 1;
-      for (size_t a = 0; a < axes; ++a) {
-        Taps taps;
-        const size_t count = along[a].taps(place[a], taps);
-        std::vector<std::pair<int64_t, double>> wider;
-        for (size_t t = 0; t < count; ++t)
-          for (const auto& [at, weight] : sources)
-            if (taps[t].index >= 0)
-              wider.emplace_back(at + taps[t].index * stride, weight * static_cast<double>(taps[t].weight));
-        sources = std::move(wider);
-        stride *= x.size(-1 - static_cast<int64_t>(a));
-      }
-      for (int64_t c = 0; c < channels; ++c) {
-        const F* plane = x.data<F>() + (n * channels + c) * extent;
-        double sum = 0;
-        for (const auto& [at, weight] : sources) sum += weight * static_cast<double>(plane[at]);
-        out.data<F>()[(n * channels + c) * places + p] = static_cast<F>(sum);
-      }
+}
+
+// The sums of the sources of each place of a plane, in double.
+template <class F> void add_up(const std::vector<Source>& sources, const F* plane, int64_t places, F* out) {
+  const size_t each = sources.size() / static_cast<size_t>(places);
+  const Source* from = sources.data();
+  for (int64_t p = 0; p < places; ++p, from += each) {
+    double sum = 0;
+    for (size_t i = 0; i < each; ++i)
+      if (from[i].index >= 0) sum += from[i].weight * static_cast<double>(plane[from[i].index]);
+    out[p] = static_cast<F>(sum);
+  }
+}
+
+// The sources of some places at a time, which serve all channels.
+template <class F> Tensor sample(const Call<Tensor>& call, const Shape& sizes) {
+  constexpr int64_t kTogether = 1024;
+  const DType dtype = DTypeOf<F>::value;
+  const Tensor x = call.tensor(0).to(dtype).contiguous(), grid = call.tensor(1).to(dtype).contiguous(),
+               out = Tensor::empty(sizes, dtype);
+  if (out.numel() == 0) return out;
+  const auto axes = static_cast<int64_t>(sizes.size()) - 2;
+  const int64_t channels = sizes[1], places = out.numel() / (sizes[0] * channels),
+                extent = x.numel() / x.size(0) / channels, blocks = (places + kTogether - 1) / kTogether;
+  std::vector<GridAxis<F>> along;  // W first
+  for (int64_t a = 0; a < axes; ++a)
+    along.emplace_back(x.size(-1 - a), read_sampling(call), static_cast<Outside>(call.integer(3)), call.boolean(4));
+  parallel_for(sizes[0] * blocks, 1, [&](int64_t begin, int64_t end) {
+    std::vector<Source> sources;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t n = i / blocks, first = i % blocks * kTogether, count = std::min(kTogether, places - first);
+      sources.clear();
+      for (int64_t p = first; p < first + count; ++p)
+        add_sources(along, grid.data<F>() + (n * places + p) * axes, sources);
+      for (int64_t c = n * channels; c < (n + 1) * channels; ++c)
+        add_up(sources, x.data<F>() + c * extent, count, out.data<F>() + c * places + first);
     }
+  });
   return out;
 }
 Value eval_grid_sampler(const Call<Tensor>& call) {

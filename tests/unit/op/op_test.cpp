@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <set>
 
@@ -291,6 +292,49 @@ TEST(Op, TheLargestAreTheFirstOfTheSorted) {
                                   tensor(sorted.get_if<Value::List>()->at(i)).slice(0, 0, k).contiguous()))
             << k << " " << i;
     }
+  }
+}
+
+// Floats of all sizes, and pairs whose quotient is just beside an integer.
+TEST(Op, RestsOfFloatsAreExact) {
+  std::vector<float> x, y;
+  uint32_t seed = 1;
+  const auto next = [&] { return seed = seed * 1664525u + 1013904223u; };
+  for (int i = 0; i < 20000; ++i) {
+    const auto exponent = static_cast<int>(next() >> 27) - 16;
+    const float b = std::ldexp(static_cast<float>(static_cast<int32_t>(next())), exponent - 31);
+    y.push_back(i % 500 == 0 ? INFINITY : b);
+    x.push_back(i % 3 == 0 ? std::nextafter(b * static_cast<float>(next() >> 20), i % 2 == 0 ? INFINITY : 0.0f)
+                           : std::bit_cast<float>(next()));
+  }
+  for (const float zero : {0.0f, -0.0f}) x.push_back(zero), y.push_back(-3), x.push_back(1), y.push_back(zero);
+  const auto count = static_cast<int64_t>(x.size());
+  const Tensor a = Tensor::of<float>({count}, std::span<const float>(x)),
+               b = Tensor::of<float>({count}, std::span<const float>(y));
+  const std::vector<float> rests = floats(run("torch.ops.aten.fmod.Tensor", {a, b})),
+                           modulos = floats(run("torch.ops.aten.remainder.Tensor", {a, b}));
+  for (size_t i = 0; i < x.size(); ++i) {
+    float want = std::fmod(x[i], y[i]);
+    EXPECT_TRUE(std::isnan(want) ? std::isnan(rests[i]) : std::bit_cast<int>(rests[i]) == std::bit_cast<int>(want))
+        << x[i] << " " << y[i] << " gives " << rests[i];
+    if (want != 0 && (want < 0) != (y[i] < 0)) want += y[i];
+    EXPECT_TRUE(std::isnan(want) ? std::isnan(modulos[i]) : std::bit_cast<int>(modulos[i]) == std::bit_cast<int>(want))
+        << x[i] << " " << y[i] << " gives " << modulos[i];
+  }
+}
+
+// Places are worked on some at a time: each has the value that it has alone.
+TEST(Op, ImagesAreSampledAtManyPlacesAsAtFew) {
+  std::vector<float> grid, image;
+  for (int i = 0; i < 2 * 2 * 40 * 41; ++i) grid.push_back(static_cast<float>(i * 37 % 101) / 40 - 1.2f);
+  for (int i = 0; i < 2 * 3 * 9 * 8; ++i) image.push_back(static_cast<float>(i * 29 % 83) / 10);
+  const Tensor x = Tensor::of<float>({2, 3, 9, 8}, std::span<const float>(image)),
+               places = Tensor::of<float>({2, 40, 41, 2}, std::span<const float>(grid));
+  for (const int64_t mode : {0, 1, 2}) {
+    const Tensor all = tensor(run("torch.ops.aten.grid_sampler.default", {x, places, mode, int64_t{0}, false}));
+    const Value some = run("torch.ops.aten.grid_sampler.default",
+                           {x.slice(0, 1, 2), places.slice(0, 1, 2).slice(1, 30, 40), mode, int64_t{0}, false});
+    EXPECT_TRUE(bitwise_equal(tensor(some), all.slice(0, 1, 2).slice(2, 30, 40).contiguous())) << mode;
   }
 }
 
