@@ -21,12 +21,6 @@ template <class N> ComplexOf<N> operator*(const ComplexOf<N>& a, Complex b) {
 }
 template <class N> ComplexOf<N> conjugate(const ComplexOf<N>& z) { return {z.real, -z.imag}; }
 
-// exp(sign i 2 pi k / n) for 0 <= k < n.
-Complex root_of_one(int64_t k, int64_t n, double sign) {
-  const double angle = 2 * kHalfTurn * static_cast<double>(k) / static_cast<double>(n);
-  return {math::cos(angle), sign * math::sin(angle)};
-}
-
 std::vector<int64_t> small_factors(int64_t n) {
   std::vector<int64_t> out;
   for (int64_t p : {int64_t{4}, int64_t{2}, int64_t{3}})
@@ -37,6 +31,11 @@ std::vector<int64_t> small_factors(int64_t n) {
 }
 
 }  // namespace
+
+Complex root_of_one(int64_t k, int64_t n, double sign) {
+  const double angle = 2 * kHalfTurn * static_cast<double>(k) / static_cast<double>(n);
+  return {math::cos(angle), sign * math::sin(angle)};
+}
 
 FourierTransform::FourierTransform(int64_t length, bool is_inverse) : length_(length) {
   QDQ_CHECK(length >= 1 && length <= kMostLength, kInvalidArgument, "a Fourier transform of ", length,
@@ -107,12 +106,30 @@ void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length
       out[2 * m + k] = a - c;
       out[3 * m + k] = b - turned;
     } else {
-      for (int64_t r = 0; r < p; ++r) {
-        Z sum = part[0];
-        for (int64_t q = 1; q < p; ++q) sum = sum + part[q] * waves[q * r % p * (length_ / p)];
-        out[r * m + k] = sum;
-      }
+      sum_odd(part, p, out + k, m);
     }
+  }
+}
+
+// out[r * step] = sum over q of part[q] exp(-2 pi i q r / p) for an odd p, whose roots of q and p - q are conjugates.
+template <class Z> void FourierTransform::sum_odd(const Z* part, int64_t p, Z* out, int64_t step) const {
+  const int64_t half = p / 2, turn = length_ / p;
+  Z sums[kMostFactor], differences[kMostFactor];
+  out[0] = part[0];
+  for (int64_t q = 1; q <= half; ++q) {
+    sums[q] = part[q] + part[p - q];
+    differences[q] = part[q] - part[p - q];
+    out[0] = out[0] + sums[q];
+  }
+  for (int64_t r = 1; r <= half; ++r) {
+    Z even = part[0], odd{};
+    for (int64_t q = 1, at = r; q <= half; ++q, at = at + r < p ? at + r : at + r - p) {
+      const Complex root = waves_[static_cast<size_t>(at * turn)];
+      even = {even.real + sums[q].real * root.real, even.imag + sums[q].imag * root.real};
+      odd = {odd.real + differences[q].imag * root.imag, odd.imag + differences[q].real * root.imag};
+    }
+    out[r * step] = {even.real - odd.real, even.imag + odd.imag};
+    out[(p - r) * step] = {even.real + odd.real, even.imag - odd.imag};
   }
 }
 

@@ -16,6 +16,9 @@ template <class Number> struct ComplexOf {
 using Complex = ComplexOf<double>;
 using TwoComplex = ComplexOf<TwoNumbers>;
 
+// exp(sign i 2 pi k / n) for 0 <= k < n.
+Complex root_of_one(int64_t k, int64_t n, double sign);
+
 // out[k] = sum over t of in[t] exp(-2 pi i t k / n), or with + for the inverse one; nothing is scaled. Lengths whose
 // prime factors are small are split into them (Cooley and Tukey), others become a convolution whose length is a power
 // of two (Bluestein). The order of every sum depends on the length alone.
@@ -33,6 +36,7 @@ class FourierTransform {
 
  private:
   template <class Z> void split(const Z* in, int64_t stride, Z* out, int64_t length, size_t level) const;
+  template <class Z> void sum_odd(const Z* part, int64_t p, Z* out, int64_t step) const;
   template <class Z> void convolve(const Z* in, Z* out) const;
 
   int64_t length_;

@@ -116,6 +116,27 @@ MetaValue infer_r2c(const Call<TensorMeta>& call) {
   if (call.boolean(3)) sizes[axes.back()] = sizes[axes.back()].floor_div(2) + 1;
   return tensor_meta(DType::kC64, std::move(sizes));
 }
+// The transform of a row of n real numbers, n even, by that of half as many complex ones: its even places are their
+// real parts, its odd places their imaginary parts.
+class RealRow {
+ public:
+  explicit RealRow(int64_t n) {
+    for (int64_t k = 0; 2 * k < n; ++k) roots_.push_back(root_of_one(k, n, -1));
+  }
+  // Number k of the row's, made of those of the half.
+  Complex at(const std::vector<Complex>& half, int64_t k) const {
+    const size_t n = roots_.size(), i = static_cast<size_t>(k) % n;
+    const Complex a = half[i], b = half[(n - i) % n], root = roots_[i];
+    const Complex even{(a.real + b.real) / 2, (a.imag - b.imag) / 2}, odd{(a.imag + b.imag) / 2, (b.real - a.real) / 2};
+    const double sign = static_cast<size_t>(k) < n ? 1 : -1;
+    return {even.real + sign * (odd.real * root.real - odd.imag * root.imag),
+            even.imag + sign * (odd.real * root.imag + odd.imag * root.real)};
+  }
+
+ private:
+  std::vector<Complex> roots_;
+};
+
 Value eval_r2c(const Call<Tensor>& call) {
   Tensor out = empty_result(call);
   const Tensor& x = call.tensor(0);
@@ -129,14 +150,20 @@ Value eval_r2c(const Call<Tensor>& call) {
   const int64_t in_step = x.strides()[axis], out_step = out.strides()[axis];
   const float* in = x.data<float>();
   Complex64* to = out.data<Complex64>();
+  const bool is_even = length % 2 == 0;
+  const RealRow whole(is_even ? length : 0);
   transform_rows(
-      x, out, axis, length, false,
+      x, out, axis, is_even ? length / 2 : length, false,
       [&](int64_t from, std::vector<Complex>& row) {
-        for (int64_t t = 0; t < length; ++t) row[static_cast<size_t>(t)] = {in[from + t * in_step], 0};
+        const int64_t step = is_even ? 2 * in_step : in_step;
+        for (Complex& z : row) {
+          z = {in[from], is_even ? in[from + in_step] : 0};
+          from += step;
+        }
       },
       [&](int64_t at, const std::vector<Complex>& row) {
         for (int64_t k = 0; k < bins; ++k) {
-          const Complex z = row[static_cast<size_t>(k)];
+          const Complex z = is_even ? whole.at(row, k) : row[static_cast<size_t>(k)];
           to[at + k * out_step] = {static_cast<float>(z.real * scale), static_cast<float>(z.imag * scale)};
         }
       });
