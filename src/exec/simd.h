@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,9 @@ Tensor widened_to_floats(const Tensor& halves);
 Tensor narrowed_from_floats(const Tensor& floats, DType half);
 // Any operator that makes views of its first argument and writes nothing.
 std::unique_ptr<CompiledOp> make_simd_view();
+
+// An argument that is a float32 tensor, or a number beside one; nothing if it is another tensor.
+std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i);
 
 // The products of two float32 tensors that are not empty, broadcast against each other.
 Tensor multiply_f32(const Tensor& a, const Tensor& b);
