@@ -93,6 +93,9 @@ std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i);
 // The products of two float32 tensors that are not empty, broadcast against each other.
 Tensor multiply_f32(const Tensor& a, const Tensor& b);
 
+// a + factor * b of two float32 tensors that are not empty, broadcast against each other.
+Tensor add_f32(const Tensor& a, const Tensor& b, float factor);
+
 // How many windows a pool has along an axis.
 int64_t pooled_extent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceil_mode);
 

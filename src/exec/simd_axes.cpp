@@ -14,27 +14,104 @@ namespace {
 
 using RowLoop = void (*)(const float* x, int64_t rows, int64_t columns, float* out);
 
-// softmax and log_softmax: rows along the axis, which is brought to the end and back.
+// softmax, log_softmax and logsumexp of columns, to the bits of the loops of rows in kernel/math.h: a row's sum has 16
+// strands, and so has a column's.
+class ColumnSoftmax {
+ public:
+  enum class Kind { kSoftmax, kLogSoftmax, kLogSumExp };
+
+  // Of x[outer, count, inner]; logsumexp has a result for each column.
+  static void run(Kind kind, const float* x, int64_t outer, int64_t count, int64_t inner, float* out) {
+    const int64_t width = std::min(inner, std::clamp(kBlock / count, kLeastWidth, kMostWidth)),
+                  blocks = (inner + width - 1) / width, results = kind == Kind::kLogSumExp ? 1 : count;
+    parallel_for(outer * blocks, std::max<int64_t>(1, kBlock / (count * width)), [&](int64_t begin, int64_t end) {
+      ColumnSoftmax some(kind, count, width);
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t o = i / blocks, first = i % blocks * width;
+        some.run(x + o * count * inner + first, std::min(width, inner - first), inner,
+                 out + o * results * inner + first);
+      }
+    });
+  }
+
+  // Whether columns are so many that they are better not turned into rows.
+  static bool takes(int64_t inner) { return inner >= kLeastWidth; }
+
+ private:
+  static constexpr int64_t kStrands = 16, kBlock = int64_t{1} << 15, kLeastWidth = 64, kMostWidth = 1024;
+
+  ColumnSoftmax(Kind kind, int64_t count, int64_t width)
+      : kind_(kind), count_(count), terms_(static_cast<size_t>(count * width)),
+        sums_(static_cast<size_t>(kStrands * width)), most_(static_cast<size_t>(width)) {}
+
+  // `n` columns whose rows are `stride` apart.
+  void run(const float* x, int64_t n, int64_t stride, float* out) {
+    float *most = most_.data(), *terms = terms_.data();
+    std::copy_n(x, n, most);
+    for (int64_t r = 1; r < count_; ++r) kernel::maximum_f32(x + r * stride, most, n, most);
+    for (int64_t r = 0; r < count_; ++r) kernel::sub_f32(x + r * stride, most, n, terms + r * n);
+    kernel::exp_f32(terms, count_ * n, terms);
+    float* sum = add(n);
+    if (kind_ == Kind::kSoftmax) {
+      for (int64_t r = 0; r < count_; ++r) kernel::div_f32(terms + r * n, sum, n, out + r * stride);
+      return;
+    }
+    kernel::log_f32(sum, n, sum);
+    if (kind_ == Kind::kLogSumExp) {
+      // An infinite largest element is the result.
+      for (int64_t i = 0; i < n; ++i) out[i] = most[i] - most[i] != 0 ? most[i] : sum[i] + most[i];
+      return;
+    }
+    for (int64_t r = 0; r < count_; ++r) {
+      kernel::sub_f32(x + r * stride, most, n, out + r * stride);
+      kernel::sub_f32(out + r * stride, sum, n, out + r * stride);
+    }
+  }
+
+  // The sums of the terms.
+  float* add(int64_t n) {
+    float *terms = terms_.data(), *sums = sums_.data();
+    const int64_t strands = std::min(count_, kStrands);
+    std::copy_n(terms, strands * n, sums);
+    for (int64_t r = strands; r < count_; ++r) {
+      float* strand = sums + r % kStrands * n;
+      kernel::add_f32(strand, terms + r * n, n, strand);
+    }
+    for (int64_t half = kStrands / 2; half > 0; half /= 2)
+      if (const int64_t rows = std::min(half, strands - half); rows > 0)
+        kernel::add_f32(sums, sums + half * n, rows * n, sums);
+    return sums;
+  }
+
+  Kind kind_;
+  int64_t count_;
+  std::vector<float> terms_, sums_, most_;
+};
+
+// softmax and log_softmax: rows along the axis, or columns; few columns are turned into rows and back.
 class SoftmaxOp : public CompiledOp {
  public:
-  explicit SoftmaxOp(RowLoop loop) : loop_(loop) {}
+  SoftmaxOp(RowLoop loop, ColumnSoftmax::Kind kind) : loop_(loop), kind_(kind) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
     const bool converts = call.op().schema.arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || converts)
       return run_reference(call, "its input is empty, not float32 or a single number");
-    const int64_t axis = wrap_axis(call.integer(1), given.dim());
-    const bool is_last = given.numel() == given.size(axis) || axis == given.dim() - 1;
-    const Tensor x = (is_last ? given : given.transpose(axis, -1)).contiguous();
-    const Tensor out = uninitialized(x.sizes(), DType::kF32);
-    const int64_t columns = given.size(axis);
-    loop_(x.data<float>(), x.numel() / columns, columns, out.data<float>());
-    return is_last ? out : out.transpose(axis, -1).contiguous();
+    const int64_t axis = wrap_axis(call.integer(1), given.dim()), columns = given.size(axis);
+    const bool is_last = given.numel() == columns || axis == given.dim() - 1;
+    const int64_t inner = numel_of(Shape(given.sizes().begin() + axis + 1, given.sizes().end()));
+    const bool turns = !is_last && !ColumnSoftmax::takes(inner);
+    const Tensor x = (turns ? given.transpose(axis, -1) : given).contiguous(),
+                 out = uninitialized(x.sizes(), DType::kF32);
+    if (is_last || turns) loop_(x.data<float>(), x.numel() / columns, columns, out.data<float>());
+    else ColumnSoftmax::run(kind_, x.data<float>(), x.numel() / columns / inner, columns, inner, out.data<float>());
+    return turns ? out.transpose(axis, -1).contiguous() : out;
   }
 
  private:
   RowLoop loop_;
+  ColumnSoftmax::Kind kind_;
 };
 
 using FoldLoop = void (*)(const float* a, const float* b, int64_t n, float* out);
@@ -80,7 +157,8 @@ class ReduceOp : public CompiledOp {
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
       return run_reference(call, "its input is empty, not float32 or a single number");
     std::vector<bool> reduced(given.sizes().size(), false);
-    const std::vector<int64_t> axes = call.is_none(1) ? std::vector<int64_t>{} : call.integers(1);
+    const bool is_of_all = call.size() < 2;  // max and min
+    const std::vector<int64_t> axes = is_of_all || call.is_none(1) ? std::vector<int64_t>{} : call.integers(1);
     for (const int64_t axis : axes) reduced[static_cast<size_t>(wrap_axis(axis, given.dim()))] = true;
     if (axes.empty()) reduced.assign(reduced.size(), true);
     // [outer, count, inner] if the axes lie side by side; else they go to the end.
@@ -95,15 +173,17 @@ class ReduceOp : public CompiledOp {
       else (begun ? inner : outer) *= size, ended = begun && (ended || size > 1);
       if (!reduced[a]) order.push_back(static_cast<int64_t>(a));
       if (!reduced[a]) sizes.push_back(size);
-      else if (call.boolean(2)) sizes.push_back(1);
+      else if (!is_of_all && call.boolean(2)) sizes.push_back(1);
     }
-    together = together && (kind_ != Kind::kLogSumExp || inner == 1);
+    together = together && (kind_ != Kind::kLogSumExp || inner == 1 || ColumnSoftmax::takes(inner));
     for (size_t a = 0; a < reduced.size() && !together; ++a)
       if (reduced[a]) order.push_back(static_cast<int64_t>(a));
     const Tensor x = together ? given.contiguous() : given.permute(order).contiguous();
     if (!together) outer *= inner, inner = 1;
     const Tensor out = uninitialized(sizes, DType::kF32);
-    if (kind_ == Kind::kLogSumExp) kernel::logsumexp_f32(x.data<float>(), outer, count, out.data<float>());
+    if (kind_ == Kind::kLogSumExp && inner > 1)
+      ColumnSoftmax::run(ColumnSoftmax::Kind::kLogSumExp, x.data<float>(), outer, count, inner, out.data<float>());
+    else if (kind_ == Kind::kLogSumExp) kernel::logsumexp_f32(x.data<float>(), outer, count, out.data<float>());
     else reduce(x.data<float>(), outer, count, inner, out.data<float>());
     return out;
   }
@@ -209,8 +289,11 @@ class ConcatOp : public CompiledOp {
   }
 };
 
-template <RowLoop loop> std::unique_ptr<CompiledOp> make_softmax(const Node&, bool) {
-  return std::make_unique<SoftmaxOp>(loop);
+std::unique_ptr<CompiledOp> make_softmax(const Node&, bool) {
+  return std::make_unique<SoftmaxOp>(kernel::softmax_f32, ColumnSoftmax::Kind::kSoftmax);
+}
+std::unique_ptr<CompiledOp> make_log_softmax(const Node&, bool) {
+  return std::make_unique<SoftmaxOp>(kernel::log_softmax_f32, ColumnSoftmax::Kind::kLogSoftmax);
 }
 template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Node&, bool) {
   return std::make_unique<ReduceOp>(kind);
@@ -224,14 +307,16 @@ std::string norm_obstacle(const Node& node) {
 std::unique_ptr<CompiledOp> make_concat(const Node&, bool) { return std::make_unique<ConcatOp>(); }
 
 constexpr SimdOp kAlongAxes[] = {
-    {"aten.softmax.int", make_softmax<kernel::softmax_f32>, softmax_obstacle},
-    {"aten._softmax.default", make_softmax<kernel::softmax_f32>, softmax_obstacle},
-    {"aten.log_softmax.int", make_softmax<kernel::log_softmax_f32>, softmax_obstacle},
-    {"aten._log_softmax.default", make_softmax<kernel::log_softmax_f32>, softmax_obstacle},
+    {"aten.softmax.int", make_softmax, softmax_obstacle},
+    {"aten._softmax.default", make_softmax, softmax_obstacle},
+    {"aten.log_softmax.int", make_log_softmax, softmax_obstacle},
+    {"aten._log_softmax.default", make_log_softmax, softmax_obstacle},
     {"aten.mean.dim", make_reduce<ReduceOp::Kind::kMean>, elementwise_obstacle},
     {"aten.sum.dim_IntList", make_reduce<ReduceOp::Kind::kSum>, elementwise_obstacle},
     {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
+    {"aten.max.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
+    {"aten.min.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.linalg_vector_norm.default", make_root_of_squares, norm_obstacle},
     {"aten.glu.default", make_glu, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},

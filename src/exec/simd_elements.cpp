@@ -431,6 +431,8 @@ constexpr SimdOp kElementwise[] = {
     {"aten.asin.default", make_unary<plain<kernel::asin_f32>>, elementwise_obstacle},
     {"aten.acos.default", make_unary<plain<kernel::acos_f32>>, elementwise_obstacle},
     {"aten.atan.default", make_unary<plain<kernel::atan_f32>>, elementwise_obstacle},
+    {"aten.atan2.default", make_binary<pairs<kernel::atan2_f32>>, nullptr},
+    {"aten.erfc.default", make_unary<plain<kernel::erfc_f32>>, elementwise_obstacle},
     {"aten.sinh.default", make_unary<plain<kernel::sinh_f32>>, elementwise_obstacle},
     {"aten.cosh.default", make_unary<plain<kernel::cosh_f32>>, elementwise_obstacle},
     {"aten.asinh.default", make_unary<plain<kernel::asinh_f32>>, elementwise_obstacle},
@@ -483,6 +485,12 @@ constexpr SimdOp kElementwise[] = {
 std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
   if (const Tensor* tensor = call[i].get_if<Tensor>()) return is_f32(*tensor) ? std::optional(*tensor) : std::nullopt;
   return Tensor::scalar(static_cast<float>(call.number(i)));
+}
+
+Tensor add_f32(const Tensor& a, const Tensor& b, float factor) {
+  const Tensor out = uninitialized(broadcast_shapes(a.sizes(), b.sizes()), DType::kF32);
+  broadcast_pairs(add_scaled, factor, a, b, out);
+  return out;
 }
 
 Tensor multiply_f32(const Tensor& a, const Tensor& b) {

@@ -285,6 +285,10 @@ constexpr SimdOp kImages[] = {
     {"aten.upsample_bilinear2d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten._upsample_bilinear2d_aa.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten._upsample_bilinear2d_aa.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten._upsample_bicubic2d_aa.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten._upsample_bicubic2d_aa.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.group_norm.default", make_of<GroupNormOp, false>, elementwise_obstacle},
     {"aten.instance_norm.default", make_of<GroupNormOp, true>, elementwise_obstacle},
 };

@@ -66,6 +66,8 @@ std::string logic_obstacle(const Node& node) {
 
 std::string matmul_obstacle(const Node& node) { return dtype_obstacle(node, {0, 1}); }
 
+std::string baddbmm_obstacle(const Node& node) { return dtype_obstacle(node, {0, 1, 2}); }
+
 std::string linear_obstacle(const Node& node) {
   const TensorMeta* weight = meta_of(node, 1);
   if (weight != nullptr && weight->sizes.size() != 2) return "its weight is not a matrix";

@@ -23,6 +23,7 @@ std::string elementwise_obstacle(const Node& node);
 std::string places_obstacle(const Node& node);
 std::string logic_obstacle(const Node& node);
 std::string matmul_obstacle(const Node& node);
+std::string baddbmm_obstacle(const Node& node);
 std::string linear_obstacle(const Node& node);
 std::string addmm_obstacle(const Node& node);
 std::string convolution_obstacle(const Node& node);

@@ -8,6 +8,7 @@
 #include "exec/op_backend.h"
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
+#include "kernel/distance.h"
 #include "kernel/gemm.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
@@ -97,6 +98,17 @@ class SimdLinear : public CompiledOp {
   PackedWeight<kernel::PackedRows> packed_;
 };
 
+// Matrices [..., rows, columns] as [count, rows, columns] of a batch.
+Tensor as_batch(const Tensor& matrices, const Shape& batch) {
+  Shape full = batch;
+  full.insert(full.end(), matrices.sizes().end() - 2, matrices.sizes().end());
+  const Shape joined{numel_of(batch), matrices.size(-2), matrices.size(-1)};
+  return matrices.expand(full).reshape(joined);
+}
+Shape common_batch(const Tensor& a, const Tensor& b) {
+  return broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
+}
+
 // aten.matmul and aten.bmm of two f32 tensors. A vector is a matrix of one row on the left and of one column on the
 // right.
 class SimdMatmul : public CompiledOp {
@@ -107,22 +119,73 @@ class SimdMatmul : public CompiledOp {
       return run_reference(call, "an operand is a single number or not float32");
     const Tensor a = left.dim() == 1 ? left.unsqueeze(0) : left, b = right.dim() == 1 ? right.unsqueeze(1) : right;
     if (a.size(-1) != b.size(-2)) return run_reference(call, "its operands do not fit each other");
-    const Shape batch =
-        broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
+    const Shape batch = common_batch(a, b);
     const int64_t rows = a.size(-2), columns = b.size(-1), depth = a.size(-1), count = numel_of(batch);
-    const auto flat = [&](const Tensor& t) {
-      Shape full = batch;
-      full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
-      const Shape joined{count, t.size(-2), t.size(-1)};
-      return t.expand(full).reshape(joined);
-    };
-    const Tensor x = flat(a), y = flat(b);
+    const Tensor x = as_batch(a, batch), y = as_batch(b, batch);
     Shape sizes = batch;
     if (left.dim() > 1) sizes.push_back(rows);
     if (right.dim() > 1) sizes.push_back(columns);
     const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::matmul_f32(count, rows, columns, depth, {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
                        {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
+    return out;
+  }
+};
+
+// aten.baddbmm: beta * self + alpha * (batch1 @ batch2).
+class BaddbmmOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    if (!is_f32(call.tensor(0)) || call.tensor(0).numel() == 0)
+      return run_reference(call, "what it adds is empty or not float32");
+    const Value product = products_.run(Call<Tensor>(*find_op("torch.ops.aten.bmm.default"), {call[1], call[2]}));
+    const Tensor out = *product.get_if<Tensor>();
+    const auto beta = static_cast<float>(call.number(3)), alpha = static_cast<float>(call.number(4));
+    if (alpha != 1) kernel::mul_scalar_f32(out.data<float>(), alpha, out.numel(), out.data<float>());
+    return beta == 0 || out.numel() == 0 ? out : add_f32(out, call.tensor(0), beta);
+  }
+
+ private:
+  SimdMatmul products_;
+};
+
+// aten.outer of two vectors.
+class OuterOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor a = call.tensor(0).contiguous(), b = call.tensor(1).contiguous();
+    if (!is_f32(a) || !is_f32(b)) return run_reference(call, "an operand is not float32");
+    const int64_t n = b.numel();
+    const Tensor out = uninitialized({a.numel(), n}, DType::kF32);
+    for (int64_t i = 0; i < a.numel(); ++i)
+      kernel::mul_scalar_f32(b.data<float>(), a.data<float>()[i], n, out.data<float>() + i * n);
+    return out;
+  }
+};
+
+// aten.cdist: the roots of the sums of squared differences between all rows of two batches.
+class CdistOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor &a = call.tensor(0), &b = call.tensor(1);
+    if (!is_f32(a) || !is_f32(b) || a.dim() < 2 || b.dim() < 2 || a.numel() == 0 || b.numel() == 0 ||
+        call.number(2) != 2)
+      return run_reference(call, "an operand is empty or not float32, or it has another order");
+    const Shape batch = common_batch(a, b);
+    const int64_t count = numel_of(batch), rows = a.size(-2), depth = a.size(-1), columns = b.size(-2),
+                  stride =
+                      (columns + kernel::kDistanceColumns - 1) / kernel::kDistanceColumns * kernel::kDistanceColumns;
+    const Tensor x = as_batch(a, batch).contiguous(), y = as_batch(b, batch),
+                 turned = Tensor::empty({count, depth, stride}, DType::kF32);
+    turned.slice(2, 0, columns, 1).copy_from(y.transpose(1, 2));
+    Shape sizes = batch;
+    sizes.insert(sizes.end(), {rows, columns});
+    const Tensor out = uninitialized(sizes, DType::kF32);
+    for (int64_t i = 0; i < count; ++i)
+      kernel::squared_distances_f32(x.data<float>() + i * rows * depth, rows, depth,
+                                    turned.data<float>() + i * depth * stride, columns, stride,
+                                    out.data<float>() + i * rows * columns);
+    kernel::sqrt_f32(out.data<float>(), out.numel(), out.data<float>());
     return out;
   }
 };
@@ -358,6 +421,9 @@ constexpr SimdOp kTaken[] = {
     {"aten.mm.default", make_mm, matmul_obstacle, 1},
     {"aten.matmul.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.bmm.default", make<SimdMatmul>, matmul_obstacle},
+    {"aten.baddbmm.default", make<BaddbmmOp>, baddbmm_obstacle},
+    {"aten.outer.default", make<OuterOp>, matmul_obstacle},
+    {"aten.cdist.default", make<CdistOp>, matmul_obstacle},
     {"aten.einsum.default", make_simd_einsum, nullptr},
     {"quantized_decomposed.quantize_per_tensor.default", make<PerTensorOp, true>, elementwise_obstacle},
     {"quantized_decomposed.dequantize_per_tensor.default", make<PerTensorOp, false>, nullptr},

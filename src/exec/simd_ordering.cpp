@@ -42,6 +42,36 @@ class ExtremePlaceOp : public CompiledOp {
   bool largest_;
 };
 
+// max and min along an axis: the extremes and their places.
+class ExtremeOp : public CompiledOp {
+ public:
+  explicit ExtremeOp(bool largest) : largest_(largest) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    const int64_t axis = wrap_axis(call.integer(1), given.dim());
+    const Tensor x = given.contiguous();
+    const Around rows(x, axis);
+    if (rows.count > std::numeric_limits<int32_t>::max()) return run_reference(call, "its rows are too long");
+    Shape sizes = x.sizes();
+    if (call.boolean(2)) sizes[static_cast<size_t>(axis)] = 1;
+    else sizes.erase(sizes.begin() + axis);
+    const Tensor values = uninitialized(sizes, DType::kF32), places = uninitialized(sizes, DType::kS64);
+    const float* from = x.data<float>();
+    float* to = values.data<float>();
+    int64_t* place = places.data<int64_t>();
+    kernel::extreme_places_f32(from, rows.outer, rows.count, rows.inner, largest_, place);
+    for (int64_t o = 0; o < rows.outer; ++o, from += rows.count * rows.inner)
+      for (int64_t i = 0; i < rows.inner; ++i, ++place) *to++ = from[*place * rows.inner + i];
+    return Value::List{values, places};
+  }
+
+ private:
+  bool largest_;
+};
+
 // cumsum of floats.
 class CumulativeSumOp : public CompiledOp {
  public:
@@ -131,6 +161,9 @@ class OrderOp : public CompiledOp {
 template <bool largest> std::unique_ptr<CompiledOp> make_extreme_place(const Node&, bool) {
   return std::make_unique<ExtremePlaceOp>(largest);
 }
+template <bool largest> std::unique_ptr<CompiledOp> make_extreme(const Node&, bool) {
+  return std::make_unique<ExtremeOp>(largest);
+}
 std::unique_ptr<CompiledOp> make_cumulative_sum(const Node&, bool) { return std::make_unique<CumulativeSumOp>(); }
 template <bool is_sort> std::unique_ptr<CompiledOp> make_order(const Node&, bool) {
   return std::make_unique<OrderOp>(is_sort);
@@ -138,6 +171,8 @@ template <bool is_sort> std::unique_ptr<CompiledOp> make_order(const Node&, bool
 
 constexpr SimdOp kOrdering[] = {
     {"aten.cumsum.default", make_cumulative_sum, elementwise_obstacle},
+    {"aten.max.dim", make_extreme<true>, elementwise_obstacle},
+    {"aten.min.dim", make_extreme<false>, elementwise_obstacle},
     {"aten.topk.default", make_order<false>, elementwise_obstacle},
     {"aten.sort.default", make_order<true>, elementwise_obstacle},
     {"aten.sort.stable", make_order<true>, elementwise_obstacle},

@@ -78,6 +78,12 @@ const std::vector<Formula>& formulas() {
       {"asinh", asinh_f32, [](double x) { return std::asinh(x); }, -1000, 1000, 1, 0x9c0bc50085ea865c},
       {"acosh", acosh_f32, [](double x) { return std::acosh(x); }, 1, 1000, 1, 0x1304868d1202aee1},
       {"atanh", atanh_f32, [](double x) { return std::atanh(x); }, -1, 1, 1, 0xa0b41ba388a6b684},
+      {"atan2",
+       [](const float* y, int64_t n, float* out) {
+         atan2_f32(y, std::vector<float>(static_cast<size_t>(n), -3.7f).data(), n, out);
+       },
+       [](double y) { return std::atan2(y, static_cast<double>(-3.7f)); }, -50, 50, 1, 0x6e4d7fb02f027ef9},
+      {"erfc", erfc_f32, [](double x) { return std::erfc(x); }, -5, 9, 1, 0x6e60efc6b872d57c},
   };
   return all;
 }
@@ -170,6 +176,9 @@ TEST(Math, SpecialValues) {
   EXPECT_EQ(one(tanh_f32, -INFINITY), -1.0f);
   EXPECT_EQ(one(erf_f32, INFINITY), 1.0f);
   EXPECT_EQ(one(erf_f32, -INFINITY), -1.0f);
+  EXPECT_EQ(one(erfc_f32, INFINITY), 0.0f);
+  EXPECT_EQ(one(erfc_f32, -INFINITY), 2.0f);
+  EXPECT_EQ(one(erfc_f32, 10.3f), 0.0f);
   EXPECT_EQ(one(sigmoid_f32, -INFINITY), 0.0f);
   EXPECT_EQ(one(sigmoid_f32, INFINITY), 1.0f);
   EXPECT_EQ(one(silu_f32, INFINITY), INFINITY);
@@ -197,6 +206,20 @@ TEST(Math, SpecialValues) {
   EXPECT_TRUE(std::isnan(one(tan_f32, INFINITY)));
   EXPECT_TRUE(std::isnan(one(sin_f32, INFINITY)));
   EXPECT_NEAR(one(cos_f32, 1e20f), 0.0, 1.0);
+}
+
+TEST(Math, Atan2IsOfAnyTwoNumbers) {
+  const float numbers[] = {0, -0.0f, 1, -2.5f, 1e-44f, -1e-40f, 3e38f, -1e38f, INFINITY, -INFINITY, NAN};
+  for (const float y : numbers)
+    for (const float x : numbers) {
+      float out = 0;
+      atan2_f32(&y, &x, 1, &out);
+      const double want = std::atan2(static_cast<double>(y), static_cast<double>(x));
+      EXPECT_LE(ulps(out, want), 1) << y << " " << x << " gives " << out;
+      if (!std::isnan(want)) {
+        EXPECT_EQ(std::signbit(out), std::signbit(want)) << y << " " << x;
+      }
+    }
 }
 
 TEST(Math, PowFollowsTheSignsAndZeros) {

@@ -1,0 +1,87 @@
+// Operators along axes and between rows: the portable loops beside the reference.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "unit/exec/one_call.h"
+
+namespace qdq::simd_axes_test {
+namespace {
+
+using List = Argument::List;
+
+void expect_near(OneCall call, double tolerance, const std::string& what) {
+  const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+  ASSERT_EQ(found.sizes(), expected.sizes()) << what;
+  for (int64_t i = 0; i < expected.numel(); ++i) {
+    const double want = expected.data<float>()[i], got = found.data<float>()[i];
+    if (std::isnan(want)) EXPECT_TRUE(std::isnan(got)) << what << " at " << i;
+    else if (std::isinf(want)) EXPECT_EQ(got, want) << what << " at " << i;
+    else EXPECT_NEAR(got, want, tolerance * (1 + std::abs(want))) << what << " at " << i;
+  }
+}
+
+// Columns that are left in their places, in several blocks, and rows, whose loops are those of the last axis.
+TEST(SimdAxes, SoftmaxOfColumnsHasTheBitsOfThatOfRows) {
+  for (const char* op : {"aten.softmax.int", "aten.log_softmax.int", "aten.logsumexp.default"})
+    for (const Shape& sizes : {Shape{2, 1, 64}, Shape{1, 3, 70}, Shape{2, 16, 5, 40}, Shape{1, 45, 2100}}) {
+      const bool keeps_axis = std::string(op).find("softmax") != std::string::npos;
+      const Tensor x = counting(sizes, 0.719f, -90.f), turned = x.transpose(1, -1).contiguous();
+      const auto run = [&](const Tensor& given, int axis) {
+        const Argument place = keeps_axis ? Argument(axis) : Argument(List{axis});
+        return *OneCall(op, {given, place}).run_fast()[0].get_if<Tensor>();
+      };
+      const Tensor columns = run(x, 1), rows = run(turned, -1);
+      Tensor back = keeps_axis ? rows.transpose(1, -1).contiguous() : rows;
+      if (!keeps_axis && sizes.size() == 4) back = rows.transpose(1, 2).contiguous();
+      EXPECT_TRUE(bitwise_equal(columns, back)) << op << " of " << to_string(sizes);
+    }
+}
+
+TEST(SimdAxes, SoftmaxOfColumnsIsThatOfTheReference) {
+  for (const char* op : {"aten.softmax.int", "aten.log_softmax.int"})
+    for (const bool has_nan : {false, true})
+      expect_near(OneCall(op, {numbers({2, 19, 90}, has_nan), Argument(1)}), 2e-6, op);
+  expect_near(OneCall("aten.logsumexp.default", {numbers({2, 19, 90}, true), Argument(List{1})}), 2e-6, "logsumexp");
+}
+
+TEST(SimdAxes, DistancesBetweenRowsAreThoseOfTheReference) {
+  const Tensor a = counting({3, 1, 33, 17}, 0.0719f, -1.f), b = counting({2, 40, 17}, 0.113f, -1.f);
+  expect_near(OneCall("aten.cdist.default", {a, b}), 1e-6, "broadcast");
+  expect_near(OneCall("aten.cdist.default", {numbers({9, 5}, true), numbers({18, 5}, false)}), 1e-6, "any numbers");
+  const Tensor rows = counting({30, 64}, 0.0719f, -1.f),
+               own = *OneCall("aten.cdist.default", {rows, rows}).run_fast()[0].get_if<Tensor>();
+  for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(own.data<float>()[31 * i], 0.0f);
+}
+
+TEST(SimdAxes, ProductsOfVectorsAndSumsWithProductsAreThoseOfTheReference) {
+  OneCall("aten.outer.default", {counting({70}, 0.0719f, -1.f), counting({33}, 0.113f, -1.f)}).expect_equal("outer");
+  OneCall("aten.outer.default", {Tensor::empty({0}, DType::kF32), counting({3}, 0.1f, 0.f)}).expect_equal("nothing");
+  const Tensor a = counting({2, 5, 7}, 0.0719f, -1.f), b = counting({2, 7, 9}, 0.113f, -1.f);
+  const auto with_factors = [&](const Tensor& added, double beta, double alpha) {
+    OneCall call("aten.baddbmm.default", {added, a, b});
+    Node* node = call.program.graph->nodes().back()->arg(0).list()[0].node();
+    node->set_kwargs({{"beta", Argument(beta)}, {"alpha", Argument(alpha)}});
+    return call;
+  };
+  expect_near(with_factors(counting({2, 5, 9}, 0.3f, -1.f), 1, 1), 1e-6, "sum");
+  expect_near(with_factors(counting({5, 1}, 0.3f, -1.f), 0.5, -2), 1e-6, "factors");
+  expect_near(with_factors(Tensor::full({9}, DType::kF32, NAN), 0, 1), 1e-6, "what counts 0 times is not read");
+}
+
+TEST(SimdAxes, AnglesAndComplementsAreThoseOfTheReference) {
+  expect_near(OneCall("aten.atan2.default", {numbers({40, 30}, true, 1), numbers({40, 30}, true, 2)}), 1e-7, "atan2");
+  expect_near(OneCall("aten.atan2.default", {numbers({4, 30}, false), numbers({30}, false, 2)}), 1e-7, "of a row");
+  expect_near(OneCall("aten.erfc.default", {numbers({40, 30}, true)}), 1e-7, "erfc");
+}
+
+TEST(SimdAxes, ImagesAreResizedWithAntialiasingAsInTheReference) {
+  for (const char* kernel : {"linear", "cubic"})
+    expect_near(OneCall(concat("aten._upsample_bi", kernel, "2d_aa.vec"),
+                        {counting({2, 3, 21, 30}, 0.0719f, -1.f), Argument(List{9, 40}), Argument(false), Argument()}),
+                1e-6, kernel);
+}
+
+}  // namespace
+}  // namespace qdq::simd_axes_test
