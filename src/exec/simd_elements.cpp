@@ -227,14 +227,17 @@ const float* row_of(const float* from, int64_t step, int64_t n, float* copies) {
 
 void run_row(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
   if (row.a == 1 && row.b == 1) return loop(a, b, factor, row.size, out);
-  float left[kStretch], right[kStretch];
-  const float *x = nullptr, *y = nullptr;
-  for (int64_t i = 0; i < row.size; i += kStretch) {
-    const int64_t n = std::min(kStretch, row.size - i);
-    if (i == 0 || row.a != 0) x = row_of(a + i * row.a, row.a, n, left);
-    if (i == 0 || row.b != 0) y = row_of(b + i * row.b, row.b, n, right);
-    loop(x, y, factor, n, out + i);
-  }
+  constexpr int64_t kTogether = 2048;
+  parallel_for(row.size, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
+    float left[kTogether], right[kTogether];
+    const float *x = nullptr, *y = nullptr;
+    for (int64_t i = begin; i < end; i += kTogether) {
+      const int64_t n = std::min(kTogether, end - i);
+      if (i == begin || row.a != 0) x = row_of(a + i * row.a, row.a, n, left);
+      if (i == begin || row.b != 0) y = row_of(b + i * row.b, row.b, n, right);
+      loop(x, y, factor, n, out + i);
+    }
+  });
 }
 
 // Rows of a few elements beside the same few in every row: so many rows at once as fill a stretch.
@@ -326,6 +329,8 @@ class BinaryOp : public ElementwiseOp {
       if (const Tensor* tensor = call[i].get_if<Tensor>();
           tensor != nullptr && (is_float8(tensor->dtype()) || is_complex(tensor->dtype())))
         return run_reference(call, "an operand is complex or a float of 8 bits");
+    const Tensor* self = call[0].get_if<Tensor>();
+    const bool is_mine = self != nullptr && is_dense_f32(*self) && may_overwrite(*self);
     Tensor a = as_f32(call, 0), b = as_f32(call, 1);
     if (form_ == Form::kReverseSubtract) std::swap(a, b);
     if (form_ == Form::kPrelu && b.numel() > 1) {
@@ -337,10 +342,9 @@ class BinaryOp : public ElementwiseOp {
     }
     const Shape sizes = broadcast_shapes(a.sizes(), b.sizes());
     if (numel_of(sizes) == 0) return run_reference(call, "an operand is empty");
-    const Tensor* self = call[0].get_if<Tensor>();
     if (in_place_ && (!is_dense_f32(*self) || self->sizes() != sizes || self->storage() == b.storage()))
       return run_reference(call, "it is in place, and its result does not fit over its input");
-    const Tensor out = in_place_ ? *self : uninitialized(sizes, DType::kF32);
+    const Tensor out = in_place_ || (is_mine && self->sizes() == sizes) ? *self : uninitialized(sizes, DType::kF32);
     broadcast_pairs(loop_, factor_of(call), a, b, out);
     return out;
   }

@@ -18,6 +18,8 @@ struct Side {
   Shape strides;
 };
 
+enum class Pick { kRead, kWrite, kAdd };  // what is picked is read, written, or added to, which takes floats
+
 // Elements of any dtype as words of their size, from `picked` to `row` or back; along the axis `picked` has `size`
 // elements, which are `step` apart.
 struct Picking {
@@ -26,7 +28,7 @@ struct Picking {
   int64_t size, step;
   Side picked, row;
 
-  template <class Word> void run(bool writes) const {
+  template <class Word> void run(Pick how) const {
     const int64_t* given = index.data<int64_t>();
     const std::array<const int64_t*, 3> strides{index.strides().data(), picked.strides.data(), row.strides.data()};
     for (RowWalk walk(index.sizes(), strides); walk.next(); given += walk.extent()) {
@@ -36,17 +38,19 @@ struct Picking {
         int64_t place = given[i];
         if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(size)) place = checked_index(op, place, size);
         Word &one = from[i * walk.step(1) + place * step], &other = to[i * walk.step(2)];
-        if (writes) one = other;
-        else other = one;
+        if (how == Pick::kRead) other = one;
+        else if (how == Pick::kWrite) one = other;
+        else one += other;
       }
     }
   }
-  void run(size_t bytes, bool writes) const {
+  void run(size_t bytes, Pick how) const {
+    if (how == Pick::kAdd) return run<float>(how);
     switch (bytes) {
-      case 1: return run<uint8_t>(writes);
-      case 2: return run<uint16_t>(writes);
-      case 4: return run<uint32_t>(writes);
-      default: return run<uint64_t>(writes);
+      case 1: return run<uint8_t>(how);
+      case 2: return run<uint16_t>(how);
+      case 4: return run<uint32_t>(how);
+      default: return run<uint64_t>(how);
     }
   }
 };
@@ -72,15 +76,15 @@ class GatherOp : public CompiledOp {
     if (x.dim() == 0 || x.dtype() == DType::kString) return run_reference(call, "its input is a number, or of strings");
     infer_call(call);
     const Tensor index = index_of(call), out = uninitialized(index.sizes(), x.dtype());
-    picking_of(call, index, x, out).run(size_of(x.dtype()), false);
+    picking_of(call, index, x, out).run(size_of(x.dtype()), Pick::kRead);
     return out;
   }
 };
 
-// scatter.src, and scatter.value, which writes one number.
+// scatter.src, scatter.value, which writes one number, and scatter_add of float32 in the order of its indices.
 class ScatterOp : public CompiledOp {
  public:
-  explicit ScatterOp(bool in_place) : in_place_(in_place) {}
+  ScatterOp(bool in_place, Pick how) : in_place_(in_place), how_(how) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& x = call.tensor(0);
@@ -88,6 +92,7 @@ class ScatterOp : public CompiledOp {
     const bool fits = source == nullptr || (source->dtype() == x.dtype() && source->dim() == x.dim());
     if (x.dim() == 0 || x.dtype() == DType::kString || is_complex(x.dtype()) || !fits)
       return run_reference(call, "its input is a number, or values are complex, strings or of another dtype");
+    if (how_ == Pick::kAdd && !is_f32(x)) return run_reference(call, "it adds other numbers than float32");
     infer_call(call);
     const Tensor index = index_of(call);
     for (int64_t a = 0; source != nullptr && a < x.dim(); ++a)
@@ -95,12 +100,13 @@ class ScatterOp : public CompiledOp {
     Tensor values = source != nullptr ? *source : Tensor::full({}, x.dtype(), call.number(3)).expand(index.sizes());
     if (values.storage() == x.storage()) values = values.clone();
     const Tensor out = in_place_ || may_overwrite(x) ? x : x.clone();
-    picking_of(call, index, out, values).run(size_of(x.dtype()), true);
+    picking_of(call, index, out, values).run(size_of(x.dtype()), how_);
     return out;
   }
 
  private:
   bool in_place_;
+  Pick how_;
 };
 
 // aten.flip: the elements read backwards along some axes.
@@ -144,15 +150,16 @@ class FlipOp : public CompiledOp {
 
 std::unique_ptr<CompiledOp> make_flip(const Node&, bool) { return std::make_unique<FlipOp>(); }
 std::unique_ptr<CompiledOp> make_gather(const Node&, bool) { return std::make_unique<GatherOp>(); }
-std::unique_ptr<CompiledOp> make_scatter(const Node& node, bool) {
-  return std::make_unique<ScatterOp>(op_of(node)->is_in_place());
+template <Pick how> std::unique_ptr<CompiledOp> make_scatter(const Node& node, bool) {
+  return std::make_unique<ScatterOp>(op_of(node)->is_in_place(), how);
 }
 
 constexpr SimdOp kPicking[] = {
     {"aten.flip.default", make_flip, nullptr},
     {"aten.gather.default", make_gather, nullptr},
-    {"aten.scatter.src", make_scatter, nullptr},
-    {"aten.scatter.value", make_scatter, nullptr},
+    {"aten.scatter.src", make_scatter<Pick::kWrite>, nullptr},
+    {"aten.scatter.value", make_scatter<Pick::kWrite>, nullptr},
+    {"aten.scatter_add.default", make_scatter<Pick::kAdd>, nullptr},
 };
 
 }  // namespace

@@ -180,27 +180,27 @@ class IndexOp : public CompiledOp {
   std::vector<Stretch> stretches_;
 };
 
-// aten.index_copy: slices of the source, for indices along an axis.
-class IndexCopyOp : public CompiledOp {
+// aten.index_copy and aten.index_add of float32: slices of the source, for indices along an axis, in their order.
+class IndexSlicesOp : public CompiledOp {
  public:
-  explicit IndexCopyOp(bool in_place) : in_place_(in_place) {}
+  IndexSlicesOp(bool adds, bool in_place) : adds_(adds), in_place_(in_place) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor &x = call.tensor(0), &source = call.tensor(3);
     const Tensor index = call.tensor(2).to(DType::kS64).contiguous();
     const int64_t axis = call.integer(1) < 0 ? call.integer(1) + x.dim() : call.integer(1);
-    if (!fits(x, axis, index, source))
+    if (!fits(x, axis, index, source) || (adds_ && !is_f32(x)))
       return run_reference(call, "its operands do not fit, or are of several dtypes or not contiguous");
     const Tensor rows = source.storage() == x.storage() ? source.clone() : source.contiguous();
     const Tensor out = in_place_ || may_overwrite(x) ? x : x.clone();
     const int64_t count = index.numel(), size = x.size(axis);
     int64_t outer = 1;
     for (int64_t a = 0; a < axis; ++a) outer *= x.size(a);
-    const auto bytes = static_cast<size_t>(rows.nbytes() / static_cast<uint64_t>(std::max<int64_t>(outer * count, 1)));
+    const int64_t row = rows.numel() / std::max<int64_t>(outer * count, 1);
+    const float alpha = adds_ ? static_cast<float>(call.number(4)) : 0;
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t i = 0; i < count; ++i)
-        std::memcpy(out.raw() + static_cast<size_t>(o * size + index.data<int64_t>()[i]) * bytes,
-                    rows.raw() + static_cast<size_t>(o * count + i) * bytes, bytes);
+        move(rows, (o * count + i) * row, out, (o * size + index.data<int64_t>()[i]) * row, row, alpha);
     return out;
   }
 
@@ -216,11 +216,21 @@ class IndexCopyOp : public CompiledOp {
     return source.sizes() == sizes && std::all_of(places.begin(), places.end(), is_inside);
   }
 
-  bool in_place_;
+  void move(const Tensor& rows, int64_t from, const Tensor& out, int64_t to, int64_t count, float alpha) const {
+    const auto bytes = static_cast<int64_t>(size_of(rows.dtype()));
+    if (!adds_) {
+      std::memcpy(out.raw() + to * bytes, rows.raw() + from * bytes, static_cast<size_t>(count * bytes));
+      return;
+    }
+    float* sums = out.data<float>() + to;
+    kernel::add_scaled_f32(sums, rows.data<float>() + from, alpha, count, sums);
+  }
+
+  bool adds_, in_place_;
 };
 
-std::unique_ptr<CompiledOp> make_index_copy(const Node& node, bool) {
-  return std::make_unique<IndexCopyOp>(op_of(node)->is_in_place());
+template <bool adds> std::unique_ptr<CompiledOp> make_index_slices(const Node& node, bool) {
+  return std::make_unique<IndexSlicesOp>(adds, op_of(node)->is_in_place());
 }
 
 template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bool kept) {
@@ -230,7 +240,8 @@ template <Move move> std::unique_ptr<CompiledOp> make_index(const Node& node, bo
 constexpr SimdOp kIndexed[] = {
     {"aten.index.Tensor", make_index<Move::kGather>, nullptr, 1},
     {"aten.index_put.default", make_index<Move::kScatter>, nullptr, 1},
-    {"aten.index_copy.default", make_index_copy, nullptr, 2},
+    {"aten.index_copy.default", make_index_slices<false>, nullptr, 2},
+    {"aten.index_add.default", make_index_slices<true>, nullptr, 2},
 };
 
 }  // namespace

@@ -44,6 +44,21 @@ void sum_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t
   }
 }
 
+// to[i * columns + j] = values[i * stride + j] / (down[i] * across[j]).
+void divide_rows(const float* values, int64_t stride, int64_t rows, int64_t columns, const float* down,
+                 const float* across, float* to) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < rows; ++i, values += stride, to += columns) {
+    const auto factor = hn::Set(d, down[i]);
+    for (int64_t j = 0; j < columns; j += lanes) {
+      const auto count = static_cast<size_t>(std::min(lanes, columns - j));
+      const auto divisor = hn::Mul(factor, hn::LoadN(d, across + j, count));
+      hn::StoreN(hn::Div(hn::LoadN(d, values + j, count), divisor), d, to + j, count);
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -53,6 +68,7 @@ namespace qdq::kernel {
 namespace {
 HWY_EXPORT(max_taps);
 HWY_EXPORT(sum_taps);
+HWY_EXPORT(divide_rows);
 
 Window window_of(const Pool2d& p, bool dilated) {
   return {p.in_h,
@@ -89,10 +105,16 @@ void slide(const Pool2d& pool, const Window& window, float padding, const float*
   });
 }
 
-// The elements of the window of output o along one axis that the divisor counts.
-int64_t counted(int64_t o, int64_t stride, int64_t pad, int64_t kernel, int64_t extent, bool include_pad) {
-  const int64_t begin = o * stride - pad, end = std::min(begin + kernel, extent + pad);
-  return include_pad ? end - begin : std::max<int64_t>(0, std::min(end, extent) - std::max<int64_t>(begin, 0));
+// The elements of the windows along one axis that the divisor counts; 1 where that is none, since a window wholly in
+// the padding has the sum 0.
+std::vector<float> counted(int64_t out, int64_t stride, int64_t pad, int64_t kernel, int64_t extent, bool include_pad) {
+  std::vector<float> counts;
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t begin = o * stride - pad, end = std::min(begin + kernel, extent + pad),
+                  count = include_pad ? end - begin : std::min(end, extent) - std::max<int64_t>(begin, 0);
+    counts.push_back(static_cast<float>(std::max<int64_t>(count, 1)));
+  }
+  return counts;
 }
 
 }  // namespace
@@ -118,22 +140,15 @@ void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
 }
 
 void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
-  std::vector<float> divisor_w, divisor_h;
-  for (int64_t o = 0; o < pool.out_w; ++o)
-    divisor_w.push_back(
-        static_cast<float>(counted(o, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, pool.count_include_pad)));
-  for (int64_t o = 0; o < pool.out_h; ++o)
-    divisor_h.push_back(
-        static_cast<float>(counted(o, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, pool.count_include_pad)));
+  const bool include_pad = pool.count_include_pad;
+  std::vector<float> across = counted(pool.out_w, pool.stride_w, pool.pad_w, pool.kernel_w, pool.in_w, include_pad),
+                     down = counted(pool.out_h, pool.stride_h, pool.pad_h, pool.kernel_h, pool.in_h, include_pad);
+  if (pool.divisor_override != 0) {
+    across.assign(across.size(), static_cast<float>(pool.divisor_override));
+    down.assign(down.size(), 1.0f);
+  }
   const auto store = [&](const float* values, int64_t stride, float* to) {
-    for (int64_t i = 0; i < pool.out_h; ++i, values += stride, to += pool.out_w) {
-      for (int64_t j = 0; j < pool.out_w; ++j) {
-        const float counted_here = divisor_h[static_cast<size_t>(i)] * divisor_w[static_cast<size_t>(j)];
-        const float divisor = pool.divisor_override ? static_cast<float>(pool.divisor_override) : counted_here;
-        // A window wholly in the padding has the sum 0, whatever it is divided by.
-        to[j] = counted_here > 0 || pool.divisor_override ? values[j] / divisor : 0.0f;
-      }
-    }
+    HWY_DYNAMIC_DISPATCH(divide_rows)(values, stride, pool.out_h, pool.out_w, down.data(), across.data(), to);
   };
   slide(pool, window_of(pool, false), 0.0f, x, out, HWY_DYNAMIC_DISPATCH(sum_taps), store);
 }

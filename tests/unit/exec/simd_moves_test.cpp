@@ -72,6 +72,25 @@ TEST(SimdMoves, ElementsOfAnyDtypeAreMovedAlongAnyAxis) {
   }
 }
 
+// Sums of floats go in the order of their indices; the reference's are in double.
+TEST(SimdMoves, NumbersAreAddedAtIndices) {
+  const Tensor x = counting({6, 5, 4}, 0.0719f, -1.f);
+  const auto expect_near = [](OneCall call, const std::string& what) {
+    const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+    for (int64_t i = 0; i < expected.numel(); ++i)
+      EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5) << what << " at " << i;
+  };
+  for (const int axis : {0, 1, 2}) {
+    Shape sizes = x.sizes();
+    sizes[static_cast<size_t>(axis)] = 30;
+    const Tensor places = integers({30}, x.size(axis)), index = integers({5, 5, 4}, x.size(axis));
+    expect_near(OneCall("aten.index_add.default", {x, Argument(axis), places, counting(sizes, 0.113f, -1.f)}),
+                concat("index_add along ", axis));
+    expect_near(OneCall("aten.scatter_add.default", {x, Argument(axis), index, counting({5, 6, 4}, 0.3f, 0.f)}),
+                concat("scatter_add along ", axis));
+  }
+}
+
 TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
   const Tensor x = counting({3, 4}, 0.1f, -1.f), back = Tensor::of<int64_t>({1, 2}, {-1, -3});
   OneCall("aten.gather.default", {x, Argument(0), back}).expect_equal("from the end");
