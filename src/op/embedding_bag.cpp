@@ -56,9 +56,14 @@ Value eval_embedding_bag(const Call<Tensor>& call) {
     const TensorMeta& meta = *one.get_if<TensorMeta>();
     results.push_back(Tensor::empty(constant_shape(meta.sizes), results.empty() ? DType::kF64 : DType::kS64));
   }
-  const Tensor weight = call.tensor(0).to(DType::kF64).contiguous(),
-               indices = call.tensor(1).to(DType::kS64).contiguous(),
+  const Tensor &weight = call.tensor(0), indices = call.tensor(1).to(DType::kS64).contiguous(),
                offsets = call.tensor(2).to(DType::kS64).contiguous();
+  for (const int64_t index : indices.span<int64_t>())
+    QDQ_CHECK(index >= 0 && index < weight.size(0), kInvalidArgument, call.op().target, " got index ", index, " for ",
+              weight.size(0), " rows");
+  // Of a large table only the rows that are read are converted.
+  const Value read = run_op<Tensor>("index_select", {weight, 0, indices});
+  const Tensor rows = read.get_if<Tensor>()->to(DType::kF64).contiguous();
   const Tensor scales = call.is_none(6) ? Tensor() : call.tensor(6).to(DType::kF64).contiguous();
   const int64_t n = indices.numel(), bags = results[0].size(0), width = weight.size(1);
   for (int64_t bag = 0; bag < bags; ++bag) {
@@ -70,11 +75,9 @@ Value eval_embedding_bag(const Call<Tensor>& call) {
     int64_t count = 0;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t index = indices.data<int64_t>()[i];
-      QDQ_CHECK(index >= 0 && index < weight.size(0), kInvalidArgument, call.op().target, " got index ", index, " for ",
-                weight.size(0), " rows");
       if (lists_bags(form)) results[1].data<int64_t>()[i] = bag;
       if (index == form.padding) continue;
-      const double* row = weight.data<double>() + index * width;
+      const double* row = rows.data<double>() + i * width;
       const double scale = scales.defined() ? scales.data<double>()[i] : 1;
       for (int64_t c = 0; c < width; ++c) {
         if (form.mode != 2) {

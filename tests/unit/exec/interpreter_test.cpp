@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/parallel.h"
 #include "unit/exec/small_net.h"
 
@@ -166,7 +168,11 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   Node* sum = graph.call("torch.ops.aten.add.Tensor", {of_constant, first});
   Node* twice = graph.call("torch.ops.aten.add.Tensor", {sum, sum});
   Node* last = graph.call("torch.ops.aten.relu.default", {twice});  // here the result goes over its argument
-  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{clamped, last})});
+  // and over an operand beside a number or a row
+  Node* scaled = graph.call("torch.ops.aten.mul.Tensor", {last, 0.5});
+  Node* less = graph.call("torch.ops.aten.sub.Tensor", {graph.call("torch.ops.aten.select.int", {constant, 0, 1}), scaled});
+  Node* reversed = graph.call("torch.ops.aten.rsub.Scalar", {less, 1, 2});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{clamped, reversed})});
   infer_shapes(program);
   const Tensor input = counting({2, 3}, 0.4f, -1.f), before = input.clone();
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
@@ -177,13 +183,14 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
     for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(bitwise_equal(found[i], expected[i])) << i;
     EXPECT_TRUE(bitwise_equal(input, before));
   }
-  const std::byte *argument = nullptr, *result = nullptr;
+  std::map<const Node*, const std::byte*> bytes;
   fast.set_node_hook([&](const Node& node, const Value& value) {
-    if (&node == twice) argument = value.get_if<Tensor>()->raw();
-    if (&node == last) result = value.get_if<Tensor>()->raw();
+    if (const Tensor* tensor = value.get_if<Tensor>()) bytes[&node] = tensor->raw();
   });
   fast.run({{input}});
-  EXPECT_EQ(argument, result);
+  EXPECT_EQ(bytes[last], bytes[twice]);
+  EXPECT_EQ(bytes[scaled], bytes[last]);
+  EXPECT_EQ(bytes[reversed], bytes[less]);
 }
 
 // Two convolutions, the second with what is behind it in a residual network: conv -> add_ -> relu_ -> observer, ->
