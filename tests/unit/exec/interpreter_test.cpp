@@ -170,7 +170,8 @@ TEST(Interpreter, OverwritesOnlyWhatNobodyElseSees) {
   Node* last = graph.call("torch.ops.aten.relu.default", {twice});  // here the result goes over its argument
   // and over an operand beside a number or a row
   Node* scaled = graph.call("torch.ops.aten.mul.Tensor", {last, 0.5});
-  Node* less = graph.call("torch.ops.aten.sub.Tensor", {graph.call("torch.ops.aten.select.int", {constant, 0, 1}), scaled});
+  Node* less =
+      graph.call("torch.ops.aten.sub.Tensor", {graph.call("torch.ops.aten.select.int", {constant, 0, 1}), scaled});
   Node* reversed = graph.call("torch.ops.aten.rsub.Scalar", {less, 1, 2});
   graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{clamped, reversed})});
   infer_shapes(program);
