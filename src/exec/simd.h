@@ -67,8 +67,8 @@ std::span<const SimdOp> deformed_simd_ops();
 // Comparisons, whose result is bool, and places of elements, which are integers.
 std::span<const SimdOp> comparing_simd_ops();
 std::span<const SimdOp> placing_simd_ops();
-// Products of int32.
-std::span<const SimdOp> integer_product_simd_ops();
+// Products and sums of int32.
+std::span<const SimdOp> integer_simd_ops();
 // Casts between float32 and other dtypes.
 std::span<const SimdOp> casting_simd_ops();
 // Elements that are moved and not changed, of any dtype: picked and written by indices, put side by side, padded,

@@ -1,6 +1,7 @@
 // Products of int32 numbers that bytes hold, as ONNX's MatMulInteger and ConvInteger are read: by the kernels of bytes,
-// whose sums are exact.
+// whose sums are exact; and the subtraction of zero points in front of them.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "exec/simd_obstacles.h"
 #include "kernel/conv_int8.h"
 #include "kernel/convert.h"
+#include "kernel/observe.h"
 
 namespace qdq {
 namespace {
@@ -20,13 +22,18 @@ constexpr int64_t kExactSum = int64_t{1} << 24;
 struct Range {
   int32_t low = 0, high = 0;
 };
+// Floats hold what bytes hold; what is far beyond that counts as 2^20.
 Range range_with_zero(const Tensor& dense) {
-  Range out;
-  for (const int32_t x : dense.span<int32_t>()) {
-    out.low = std::min(out.low, x);
-    out.high = std::max(out.high, x);
+  constexpr int64_t kTogether = 4096;
+  constexpr float kFar = 0x1p20f;
+  kernel::MinMax range{0, 0, false};
+  float some[kTogether];
+  for (int64_t i = 0; i < dense.numel(); i += kTogether) {
+    const int64_t n = std::min(kTogether, dense.numel() - i);
+    kernel::floats_of_integers(dense.data<int32_t>() + i, n, some);
+    range = kernel::joined(range, kernel::min_max_f32(some, n));
   }
-  return out;
+  return {static_cast<int32_t>(std::max(range.min, -kFar)), static_cast<int32_t>(std::min(range.max, kFar))};
 }
 
 // A weight [channels, depth, kernel_h, kernel_w] as parts of its depth whose sums are exact; none if int8 does not hold
@@ -165,18 +172,51 @@ class IntegerConvolution : public CompiledOp {
   PackedWeight<IntegerWeight> weight_;
 };
 
+// Sums and differences of two int32 tensors, broadcast against each other.
+class IntegerSum : public CompiledOp {
+ public:
+  explicit IntegerSum(int32_t sign) : sign_(sign) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor *left = call[0].get_if<Tensor>(), *right = call[1].get_if<Tensor>();
+    if (left == nullptr || right == nullptr || left->dtype() != DType::kS32 || right->dtype() != DType::kS32 ||
+        call.number(2) != 1)
+      return run_reference(call, "its operands are no two int32 tensors, or one has a factor");
+    const Shape sizes = broadcast_shapes(left->sizes(), right->sizes());
+    const Tensor a = left->expand(sizes), b = right->expand(sizes), out = uninitialized(sizes, DType::kS32);
+    const std::array strides{a.strides().data(), b.strides().data()};
+    int32_t* to = out.data<int32_t>();
+    for (RowWalk row(sizes, strides); row.next(); to += row.extent()) {
+      const int32_t *x = a.data<int32_t>() + row.offset(0), *y = b.data<int32_t>() + row.offset(1);
+      for (int64_t i = 0; i < row.extent(); ++i) {
+        const auto second = static_cast<uint32_t>(y[i * row.step(1)]) * static_cast<uint32_t>(sign_);
+        to[i] = added(x[i * row.step(0)], static_cast<int32_t>(second));
+      }
+    }
+    return out;
+  }
+
+ private:
+  int32_t sign_;
+};
+
+template <int32_t sign> std::unique_ptr<CompiledOp> make_integer_sum(const Node&, bool) {
+  return std::make_unique<IntegerSum>(sign);
+}
 template <class Op> std::unique_ptr<CompiledOp> make_product(const Node&, bool packs_once) {
   return std::make_unique<Op>(packs_once);
 }
 
-constexpr SimdOp kIntegerProducts[] = {
+constexpr SimdOp kOfIntegers[] = {
     {"aten.matmul.default", make_product<IntegerMatmul>, nullptr, 1},
     {"aten.mm.default", make_product<IntegerMatmul>, nullptr, 1},
+    {"aten.add.Tensor", make_integer_sum<1>, nullptr},
+    {"aten.sub.Tensor", make_integer_sum<-1>, nullptr},
     {"aten.conv2d.default", make_product<IntegerConvolution>, nullptr, 1},
 };
 
 }  // namespace
 
-std::span<const SimdOp> integer_product_simd_ops() { return kIntegerProducts; }
+std::span<const SimdOp> integer_simd_ops() { return kOfIntegers; }
 
 }  // namespace qdq

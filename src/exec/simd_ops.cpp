@@ -469,8 +469,9 @@ class SimdOps : public OpBackend {
     const bool quantizes = op->family == Family::kQuantize || op->family == Family::kDequantize;
     const DType result = result_dtype_of(node);
     const bool is_half = !quantizes && is_half_dtype(result);
-    if (const SimdOp* product = result == DType::kS32 ? find(integer_product_simd_ops(), name) : nullptr)
-      return product->make(node, keeps(node, product->weight, program));
+    const bool takes_integers = result == DType::kS32 && !op->is_in_place();
+    if (const SimdOp* of_integers = takes_integers ? find(integer_simd_ops(), name) : nullptr)
+      return of_integers->make(node, keeps(node, of_integers->weight, program));
     const bool are_bytes = result == DType::kU8 || result == DType::kS8;
     if (are_bytes && name.starts_with("aten.upsample_") && find(name) != nullptr) return find(name)->make(node, false);
     if (chooses_among_bytes(node, name)) return make_simd_half(find(name)->make(node, false), node, -1, false);

@@ -312,6 +312,18 @@ TEST(SimdMoves, ProductsOfIntegersAreThoseOfTheReference) {
   }
 }
 
+TEST(SimdMoves, SumsOfIntegersWrapAsInTheReference) {
+  const int32_t most = std::numeric_limits<int32_t>::max(), least = std::numeric_limits<int32_t>::min();
+  const Tensor x = integers({3, 5, 70}, 1 << 20, DType::kS32), row = integers({5, 1}, 300, DType::kS32),
+               ends = Tensor::of<int32_t>({4}, {most, least, -1, least}),
+               others = Tensor::of<int32_t>({4}, {1, 1, least, least});
+  for (const char* op : {"aten.add.Tensor", "aten.sub.Tensor"}) {
+    OneCall(op, {x, row}).expect_equal(op);
+    OneCall(op, {row, x.transpose(0, 2).contiguous().transpose(0, 2)}).expect_equal(op);
+    OneCall(op, {ends, others}).expect_equal(op);
+  }
+}
+
 TEST(SimdMoves, IntegersThatBytesDoNotHoldRunInTheReference) {
   const Tensor wide = Tensor::full({4, 5}, DType::kS32, 300), small = Tensor::full({5, 4}, DType::kS32, 3);
   for (const auto& [x, w] : {std::pair{wide, small}, {small.transpose(0, 1), wide.transpose(0, 1)}}) {
