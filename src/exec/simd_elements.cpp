@@ -228,7 +228,7 @@ const float* row_of(const float* from, int64_t step, int64_t n, float* copies) {
 void run_row(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
   if (row.a == 1 && row.b == 1) return loop(a, b, factor, row.size, out);
   constexpr int64_t kTogether = 2048;
-  parallel_for(row.size, int64_t{1} << 16, [&](int64_t begin, int64_t end) {
+  const auto run = [&](int64_t begin, int64_t end) {
     float left[kTogether], right[kTogether];
     const float *x = nullptr, *y = nullptr;
     for (int64_t i = begin; i < end; i += kTogether) {
@@ -237,7 +237,10 @@ void run_row(PairLoop loop, float factor, const float* a, const float* b, const 
       if (i == begin || row.b != 0) y = row_of(b + i * row.b, row.b, n, right);
       loop(x, y, factor, n, out + i);
     }
-  });
+  };
+  constexpr int64_t kWorthThreads = int64_t{1} << 16;
+  if (row.size > kWorthThreads) parallel_for(row.size, kWorthThreads, run);
+  else run(0, row.size);
 }
 
 // Rows of a few elements beside the same few in every row: so many rows at once as fill a stretch.
