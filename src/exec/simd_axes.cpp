@@ -1,5 +1,6 @@
 // Operators along axes on the portable loops: softmax, reductions, concatenation.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/parallel.h"
@@ -228,6 +229,39 @@ class RootOfSquaresOp : public CompiledOp {
   ReduceOp sums_{ReduceOp::Kind::kSum};
 };
 
+// cosine_similarity: of rows along the axis the sum of products, divided by the roots of the sums of squares, all in
+// the order of kernel/math.h.
+class CosineOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Shape sizes = broadcast_shapes(call.tensor(0).sizes(), call.tensor(1).sizes());
+    if (!is_f32(call.tensor(0)) || !is_f32(call.tensor(1)) || numel_of(sizes) == 0 || sizes.empty())
+      return run_reference(call, "an operand is empty, not float32 or a single number");
+    const int64_t axis = wrap_axis(call.integer(2), static_cast<int64_t>(sizes.size()));
+    std::vector<int64_t> order;
+    Shape kept;
+    for (int64_t a = 0; a < static_cast<int64_t>(sizes.size()); ++a)
+      if (a != axis) order.push_back(a), kept.push_back(sizes[static_cast<size_t>(a)]);
+    order.push_back(axis);
+    const auto rows_of = [&](size_t i) { return call.tensor(i).expand(sizes).permute(order).contiguous(); };
+    const Tensor x = rows_of(0), y = rows_of(1), out = uninitialized(kept, DType::kF32);
+    const int64_t n = x.size(-1);
+    const auto eps = static_cast<float>(call.number(3));
+    parallel_for(out.numel(), std::max<int64_t>(1, 16384 / n), [&](int64_t begin, int64_t end) {
+      std::vector<float> products(static_cast<size_t>(n));
+      const auto sum = [&](const float* a, const float* b) {
+        kernel::mul_f32(a, b, n, products.data());
+        return kernel::sum_f32(products.data(), n);
+      };
+      for (int64_t r = begin; r < end; ++r) {
+        const float *a = x.data<float>() + r * n, *b = y.data<float>() + r * n;
+        out.data<float>()[r] = sum(a, b) / std::max(std::sqrt(sum(a, a)), eps) / std::max(std::sqrt(sum(b, b)), eps);
+      }
+    });
+    return out;
+  }
+};
+
 // The first half along an axis times the sigmoid of the second.
 class GluOp : public CompiledOp {
  public:
@@ -299,6 +333,7 @@ template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Nod
   return std::make_unique<ReduceOp>(kind);
 }
 std::unique_ptr<CompiledOp> make_root_of_squares(const Node&, bool) { return std::make_unique<RootOfSquaresOp>(); }
+std::unique_ptr<CompiledOp> make_cosine(const Node&, bool) { return std::make_unique<CosineOp>(); }
 std::unique_ptr<CompiledOp> make_glu(const Node&, bool) { return std::make_unique<GluOp>(); }
 std::string norm_obstacle(const Node& node) {
   if (argument_of(node, 1).number().value_or(2) != 2) return "its order is not 2";
@@ -318,6 +353,7 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.max.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.min.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.linalg_vector_norm.default", make_root_of_squares, norm_obstacle},
+    {"aten.cosine_similarity.default", make_cosine, matmul_obstacle},
     {"aten.glu.default", make_glu, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},
 };

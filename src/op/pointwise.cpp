@@ -91,6 +91,15 @@ template <class C> C chosen(bool first, C a, C b) {
   const Bits mask = first ? ~Bits{0} : Bits{0};
   return std::bit_cast<C>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
 }
+// The integer below; std::floor is a call.
+template <class C> C floor_of(C x) {
+  if constexpr (std::is_same_v<C, float>)
+    if (std::fabs(x) < 0x1p28f) {
+      const auto whole = static_cast<float>(static_cast<int32_t>(x));
+      return whole - static_cast<float>(whole > x);
+    }
+  return std::floor(x);
+}
 template <class C> bool has_other_sign(C rest, C y) { return (rest != 0) & ((y < 0) != (rest < 0)); }
 
 template <class C> C divide_floor(C x, C y) {
@@ -102,7 +111,7 @@ template <class C> C divide_floor(C x, C y) {
     // c10/util/generic_math.h, div_floor_floating: exact where x / y rounds up to the next integer.
     if (y == 0) return x / y;
     const C rest = rest_of(x, y);
-    const C quotient = (x - rest) / y - static_cast<C>(has_other_sign(rest, y)), floored = std::floor(quotient);
+    const C quotient = (x - rest) / y - static_cast<C>(has_other_sign(rest, y)), floored = floor_of(quotient);
     return chosen(quotient == 0, std::copysign(C(0), x / y), floored + static_cast<C>(quotient - floored > C(0.5)));
   }
 }

@@ -55,6 +55,15 @@ TEST(SimdAxes, DistancesBetweenRowsAreThoseOfTheReference) {
   for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(own.data<float>()[31 * i], 0.0f);
 }
 
+TEST(SimdAxes, CosinesBetweenRowsAreThoseOfTheReference) {
+  const Tensor a = counting({3, 40, 5}, 0.0719f, -1.f), b = counting({40, 1}, 0.113f, -1.f);
+  for (const int axis : {0, 1, -1})
+    expect_near(OneCall("aten.cosine_similarity.default", {a, b, Argument(axis)}), 2e-6, concat("along ", axis));
+  expect_near(OneCall("aten.cosine_similarity.default", {a, Tensor::full({5}, DType::kF32, 0), Argument(2)}), 0,
+              "zeros");
+  expect_near(OneCall("aten.cosine_similarity.default", {a, numbers({3, 40, 5}, true), Argument(1)}), 2e-6, "any");
+}
+
 TEST(SimdAxes, ProductsOfVectorsAndSumsWithProductsAreThoseOfTheReference) {
   OneCall("aten.outer.default", {counting({70}, 0.0719f, -1.f), counting({33}, 0.113f, -1.f)}).expect_equal("outer");
   OneCall("aten.outer.default", {Tensor::empty({0}, DType::kF32), counting({3}, 0.1f, 0.f)}).expect_equal("nothing");
