@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lower/fuse_nodes.h"
+#include "lower/mutable_buffers.h"
 #include "op/control_flow.h"
 #include "op/facts.h"
 #include "op/infer.h"
@@ -94,7 +95,7 @@ Value result_of(const Program& program, const OpDef& op, const Node& call) {
 
 class KnownSizes {
  public:
-  explicit KnownSizes(Program& program) : program_(program) {}
+  explicit KnownSizes(Program& program) : program_(program), written_(written_values(program)) {}
 
   void visit(Node& node) {
     const OpDef* op = op_of(node);
@@ -120,11 +121,13 @@ class KnownSizes {
   }
 
   // Of few numbers, as those are that sizes are computed with.
-  static bool is_computed_from_constants(const Node& node, const OpDef& op) {
+  bool is_computed_from_constants(const Node& node, const OpDef& op) const {
     if (!is_pure(op) || is_a(node, Family::kDequantize)) return false;  // integer kernels take what is behind it
+    if (written_.count(&node) != 0) return false;                       // every run writes into a tensor of its own
     for (const Node* input : node.input_nodes()) {
       const TensorMeta* meta = input->meta.val.tensor();
-      if (input->op() != Node::Op::kGetAttr || meta == nullptr || is_large(*meta)) return false;
+      if (input->op() != Node::Op::kGetAttr || written_.count(input) != 0) return false;
+      if (meta == nullptr || is_large(*meta)) return false;
     }
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta == nullptr) return std::holds_alternative<SymInt>(node.meta.val.value);
@@ -245,6 +248,7 @@ class KnownSizes {
   std::vector<Node*> copied_;  // by the latest inlined()
 
   Program& program_;
+  const std::unordered_set<const Node*> written_;
 };
 
 }  // namespace

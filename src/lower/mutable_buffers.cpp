@@ -160,6 +160,20 @@ std::vector<std::string> written_buffers(const Program& program) {
   return names;
 }
 
+std::unordered_set<const Node*> written_values(const Program& program) {
+  std::unordered_set<const Node*> written;
+  for (const Node* node : program.graph->nodes()) {
+    const Node* value = written_by(*node);
+    while (value != nullptr && written.insert(value).second)
+      value = is_view_node(*value) || written_by(*value) != nullptr ? value->arg(0).node() : nullptr;
+  }
+  const std::vector<std::string> buffers = written_buffers(program);
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kGetAttr && std::find(buffers.begin(), buffers.end(), node->target()) != buffers.end())
+      written.insert(node);
+  return written;
+}
+
 void make_functional(Program& program) {
   if (writes_of(program).empty()) return;
   drop_views_of_all(program);

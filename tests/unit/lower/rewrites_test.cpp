@@ -333,6 +333,23 @@ TEST(KnownSizes, ABranchThatTheSizesChooseIsPartOfTheGraph) {
   }
 }
 
+// y = zeros(n, 2); y[:, 0] = max(x): a tensor of known sizes that a run writes into is none of its constants, and
+// neither are its views.
+TEST(KnownSizes, ATensorThatIsWrittenToThroughViewsStaysComputed) {
+  GraphBuilder g;
+  Node* x = g.input({2, 3});
+  Node* made = g.call("torch.ops.aten.zeros.default", {List{g.call("torch.ops.aten.sym_size.int", {x, 0}), 2}});
+  Node* all = g.call("torch.ops.aten.slice.Tensor", {made, 0, 0, 9});
+  Node* largest = g.call("torch.ops.aten.amax.default", {x, List{1}});
+  g.call("torch.ops.aten.copy_.default", {g.call("torch.ops.aten.select.int", {all, 1, 0}), largest});
+  const Program program = g.done({g.call("torch.ops.aten.mul.Tensor", {made, 2})});
+  Session session = lower(with_known_sizes(program, {{"s0", 4}})), plain = lower(program, {{"reference"}, false});
+  for (const uint32_t seed : {1u, 2u}) {
+    const Tensor given = random_tensor({4, 3}, seed);
+    EXPECT_EQ(largest_difference(session.run({{given}})[0], plain.run({{given}})[0]), 0);
+  }
+}
+
 TEST(BoundOperands, BranchesHaveTheConstantsThatTheyAreHanded) {
   const auto branch = [](bool flips) {
     GraphBuilder g;
