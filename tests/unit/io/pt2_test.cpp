@@ -262,12 +262,14 @@ TEST(SavePt2, GivesOpenLengthsValuesWhoseDifferenceIsNotBelowZero) {
 }
 
 TEST(LoadPt2, SizesMayHaveBoundsBeyond64Bits) {
-  const auto read = [](double most) {
+  const auto read = [](const Json& most) {
     const format::Bytes bytes = with_json("dynamic_batch", "serialized_exported_program.json",
                                           [&](Json& json) { json["range_constraints"]["s0"]["max_val"] = most; });
     return load_pt2(bytes).symbol_ranges.at("s0").max;
   };
   EXPECT_EQ(read(0x1p66), std::nullopt);
+  EXPECT_EQ(read(uint64_t{1} << 63), std::nullopt);
+  EXPECT_EQ(read(INT64_MAX), INT64_MAX);
   EXPECT_THROW(read(2.5), Error);
 }
 
