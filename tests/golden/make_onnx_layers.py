@@ -606,7 +606,19 @@ def dynamic():
             add(f"per_channel {per_channel}", Path(quantized).read_bytes(), [x.numpy()])
 
 
-for make in (convolutions, normalization, resizing, quantized, recurrent, sampling, microsoft):
+def experimental():
+    """Operators of ONNX's first versions that are no longer in it, which CoreML's and others' converters wrote."""
+    image = floats(2, 3, 5, 6)
+    op("Experimental ImageScaler", "ImageScaler", image, bias=[0.5, -1.0, 0.25], scale=0.5, opset=7)
+    op("Experimental Crop", "Crop", image, border=[1, 0, 2, 1], open_axes=[2], opset=7)
+    op("Experimental Crop to a size", "Crop", image, border=[1, 2, 0, 0], scale=[2, 3], opset=7)
+    for name in ("Affine", "ParametricSoftplus", "ScaledTanh"):
+        op(f"Experimental {name}", name, image, alpha=1.5, beta=0.25, opset=7)
+    ends = [Const(np.int64(x)) for x in ([1, -4], [4, -1], [2, 3])]
+    op("Experimental DynamicSlice", "DynamicSlice", image, *ends, opset=7)
+
+
+for make in (convolutions, normalization, resizing, quantized, recurrent, sampling, microsoft, experimental):
     make()
 save("layers")
 dynamic()

@@ -219,6 +219,24 @@ void thresholded_relu(OnnxCall& call) {
   call.set(call.call("threshold.default", {call.tensor(0), call.real("alpha", 1), 0}));
 }
 
+// Operators of ONNX's first versions that CoreML's and Caffe2's converters wrote: alpha * f(beta * x).
+void scaled_tanh(OnnxCall& call) {
+  Node* inner = call.call("mul.Tensor", {call.tensor(0), call.real("beta", 1)});
+  call.set(call.call("mul.Tensor", {call.call("tanh.default", {inner}), call.real("alpha", 1)}));
+}
+
+void parametric_softplus(OnnxCall& call) {
+  Node* inner = call.call("mul.Tensor", {call.tensor(0), call.real("beta", 1)});
+  call.set(call.call("mul.Tensor", {call.call("softplus.default", {inner}), call.real("alpha", 1)}));
+}
+
+void affine(OnnxCall& call) {
+  Node* scaled = call.call("mul.Tensor", {call.tensor(0), call.real("alpha", 1)});
+  call.set(call.call("add.Tensor", {scaled, call.real("beta", 0)}));
+}
+
+void scale(OnnxCall& call) { call.set(call.call("mul.Tensor", {call.tensor(0), call.real("scale", 1)})); }
+
 // x + bias below -lambd, x - bias above lambd, else 0.
 void shrink(OnnxCall& call) {
   const double lambd = call.real("lambd", 0.5), bias = call.real("bias", 0);
@@ -297,6 +315,7 @@ constexpr OnnxOperator kElementOperators[] = {
     {"Acos", import_plain, "acos.default"},
     {"Acosh", import_plain, "acosh.default"},
     {"Add", add, "add.Tensor"},
+    {"Affine", affine, nullptr},
     {"And", import_plain, "logical_and.default"},
     {"Asin", import_plain, "asin.default"},
     {"Asinh", import_plain, "asinh.default"},
@@ -343,10 +362,13 @@ constexpr OnnxOperator kElementOperators[] = {
     {"Not", import_plain, "logical_not.default"},
     {"Or", import_plain, "logical_or.default"},
     {"PRelu", prelu, nullptr},
+    {"ParametricSoftplus", parametric_softplus, nullptr},
     {"Pow", pow, nullptr},
     {"Reciprocal", import_plain, "reciprocal.default"},
     {"Relu", import_plain, "relu.default"},
     {"Round", import_plain, "round.default"},
+    {"Scale", scale, nullptr},
+    {"ScaledTanh", scaled_tanh, nullptr},
     {"Selu", selu, nullptr},
     {"Shrink", shrink, nullptr},
     {"Sigmoid", import_plain, "sigmoid.default"},

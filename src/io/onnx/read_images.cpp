@@ -380,6 +380,33 @@ void center_crop_pad(OnnxCall& call) {
   call.set(pads.empty() ? out : call.call("pad.default", {out, OnnxCall::list(pads)}));
 }
 
+// An operator of ONNX's first versions: cuts off the borders left, top, right and bottom; with `scale`, height and width
+// behind left and top.
+void crop(OnnxCall& call) {
+  const std::vector<int64_t> border = call.integers("border", {}), size = call.integers("scale", {});
+  if (border.size() != 4 || call.rank(0) != 4 || (!size.empty() && size.size() != 2))
+    call.refuse("has ", border.size(), " borders of ", call.rank(0), " axes and ", size.size(),
+                " sizes, wanted 4, 4, and none or 2");
+  Node* out = call.tensor(0);
+  for (const size_t axis : {size_t{2}, size_t{3}}) {
+    const int64_t start = border[3 - axis], cut = border[5 - axis];
+    const SymInt end = size.empty() ? call.extent(out, axis) - cut : SymInt(start) + size[axis - 2];
+    out = call.call("slice.Tensor", {out, static_cast<int64_t>(axis), start, call.import().size_argument(end)});
+  }
+  call.set(out);
+}
+
+// An operator of ONNX's first versions: scale * x + bias[c].
+void image_scaler(OnnxCall& call) {
+  const auto* bias = call.attribute("bias");
+  const auto channels = static_cast<int64_t>(bias ? bias->floats.size() : 0);
+  if (channels == 0 || call.rank(0) != 4)
+    call.refuse("has ", channels, " biases for ", call.rank(0), " axes, wanted one for each channel of 4 axes");
+  Tensor row = Tensor::of<float>({channels, 1, 1}, std::span<const float>(bias->floats));
+  Node* scaled = call.call("mul.Tensor", {call.tensor(0), call.real("scale", 1)});
+  call.set(call.call("add.Tensor", {scaled, call.import().constant(std::move(row), "bias")}));
+}
+
 // Columns back to an image: a transposed convolution whose filters have a single 1 each.
 void col2im(OnnxCall& call) {
   const std::vector<int64_t> image = call.integers(1), block = call.integers(2);
@@ -476,12 +503,14 @@ constexpr OnnxOperator kImageOperators[] = {
     {"AveragePool", average_pool_of, nullptr},
     {"CenterCropPad", center_crop_pad, nullptr},
     {"Col2Im", col2im, nullptr},
+    {"Crop", crop, nullptr},
     {"DeformConv", deform_conv, nullptr},
     {"DepthToSpace", depth_to_space, nullptr},
     {"GlobalAveragePool", global_average_pool, nullptr},
     {"GlobalLpPool", global_lp_pool, nullptr},
     {"GlobalMaxPool", global_max_pool, nullptr},
     {"GridSample", grid_sample, nullptr},
+    {"ImageScaler", image_scaler, nullptr},
     {"LpPool", lp_pool, nullptr},
     {"MaxPool", max_pool, nullptr},
     {"MaxRoiPool", max_roi_pool, nullptr},

@@ -481,6 +481,7 @@ constexpr OnnxOperator kViewOperators[] = {
     {"Concat", concat_values, nullptr},
     {"Constant", constant, nullptr},
     {"ConstantOfShape", constant_of_shape, nullptr},
+    {"DynamicSlice", slice, nullptr},
     {"Expand", expand, nullptr},
     {"EyeLike", eye_like, nullptr},
     {"Flatten", flatten, nullptr},

@@ -145,7 +145,7 @@ bool import_sizes(OnnxCall& call) {
   if (op == "Where" && call.is_constant(0) && call.rank(0) < 2 && all_integers(1)) return choose(call), true;
   if (!call.is_sizes(0)) return false;
   if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather_sizes(call), true;
-  if (op == "Slice" && all_integers(1)) return slice_sizes(call), true;
+  if ((op == "Slice" || op == "DynamicSlice") && all_integers(1)) return slice_sizes(call), true;
   if (op == "ReduceProd") return product(call), true;
   if (op == "Unsqueeze" && !call.is_vector(0)) return call.set(call.sizes(0), true), true;
   if (op == "Squeeze" && call.sizes(0).size() == 1) return call.set(call.sizes(0), false), true;
