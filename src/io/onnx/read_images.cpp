@@ -387,11 +387,14 @@ void crop(OnnxCall& call) {
   if (border.size() != 4 || call.rank(0) != 4 || (!size.empty() && size.size() != 2))
     call.refuse("has ", border.size(), " borders of ", call.rank(0), " axes and ", size.size(),
                 " sizes, wanted 4, 4, and none or 2");
+  for (const int64_t cut : border)
+    if (cut < 0) call.refuse("has the border ", cut, ", wanted 0 or more");
   Node* out = call.tensor(0);
   for (const size_t axis : {size_t{2}, size_t{3}}) {
     const int64_t start = border[3 - axis], cut = border[5 - axis];
-    const SymInt end = size.empty() ? call.extent(out, axis) - cut : SymInt(start) + size[axis - 2];
-    out = call.call("slice.Tensor", {out, static_cast<int64_t>(axis), start, call.import().size_argument(end)});
+    const int64_t to_border = cut == 0 ? INT64_MAX : -cut;
+    const int64_t end = size.empty() ? to_border : *(SymInt(start) + SymInt(size[axis - 2])).constant();
+    out = call.call("slice.Tensor", {out, static_cast<int64_t>(axis), start, end});
   }
   call.set(out);
 }
