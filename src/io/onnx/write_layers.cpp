@@ -398,6 +398,27 @@ void dequantize_by_choice(AtenCall& call) {
   finish_floats(call, "DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)}, {});
 }
 
+// Zero points of the integers' type, as ONNX has them: the nearest to those of embeddings, which are floats. Where these
+// lie beyond the type (all of a row is far above zero), `rest` is what the values lack, one number for each channel.
+struct WholeZeros {
+  Tensor zeros, rest;
+};
+
+WholeZeros whole_zeros(const Tensor& zero_points, const Tensor& scales, DType dtype) {
+  const Tensor given = zero_points.to(DType::kF64).contiguous(), steps = scales.to(DType::kF64).contiguous();
+  const Tensor whole = Tensor::empty(given.sizes(), DType::kF64), rest = Tensor::empty(given.sizes(), DType::kF32);
+  bool lies_beyond = false;
+  for (int64_t i = 0; i < given.numel(); ++i) {
+    const double zero = given.data<double>()[i];
+    const double nearest =
+        std::clamp(std::nearbyint(zero), static_cast<double>(min_of(dtype)), static_cast<double>(max_of(dtype)));
+    whole.data<double>()[i] = nearest;
+    rest.data<float>()[i] = static_cast<float>((nearest - zero) * steps.data<double>()[i]);
+    lies_beyond = lies_beyond || std::fabs(nearest - zero) > 0.5;
+  }
+  return {whole.to(dtype), lies_beyond ? rest : Tensor()};
+}
+
 // {quantize,dequantize}_per_channel: (input, scales, zero_points, axis, quant_min, quant_max, dtype)
 void per_channel(AtenCall& call) {
   const DType dtype = call.arg(6).as<DType>();
@@ -408,17 +429,22 @@ void per_channel(AtenCall& call) {
     call.refuse("has scales or zero points that are known only when it runs");
   const std::string name = call.node().name();
   const int64_t axis = call.axis(3, call.rank(0));
-  const Tensor zeros = zero_points.defined() ? zero_points.to(dtype) : Tensor::full(scales.sizes(), dtype, 0);
+  const auto [zeros, rest] = zero_points.defined() ? whole_zeros(zero_points, scales, dtype)
+                                                   : WholeZeros{Tensor::full(scales.sizes(), dtype, 0), Tensor()};
   const Tensor steps = scales.to(DType::kF32).contiguous();
   const OnnxNames qparams = {call.file().constant(steps, name + "_scale"),
                              call.file().constant(zeros, name + "_zero_point")};
+  Shape sizes(call.rank(0), 1);
+  sizes[static_cast<size_t>(axis)] = steps.numel();
+  if (!quantizes && rest.defined()) {
+    const std::string floats = call.emit(op, {call.tensor(0), qparams.list}, {"axis", axis});
+    return finish_floats(call, "Add", {floats, call.file().constant(rest.reshape(sizes), name + "_rest")}, {});
+  }
   if (!quantizes) return finish_floats(call, op, {call.tensor(0), qparams.list}, {"axis", axis});
   std::string input = as_float(call, 0);
   // A narrower range than the data type's, channel by channel.
   const Tensor offsets = zeros.to(DType::kF64).contiguous();
   const auto bounds = [&](size_t i) {
-    Shape sizes(call.rank(0), 1);
-    sizes[static_cast<size_t>(axis)] = steps.numel();
     const Tensor out = Tensor::empty(sizes, DType::kF32);
     for (int64_t k = 0; k < steps.numel(); ++k)
       out.data<float>()[k] = static_cast<float>((static_cast<double>(call.integer(i)) - offsets.data<double>()[k]) *

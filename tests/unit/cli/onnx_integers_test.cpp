@@ -225,6 +225,28 @@ TEST(OnnxIntegers, TablesOfFourBitsInGroupsAreGatheredAsTheyAre) {
   }
 }
 
+// Rows of embeddings have float zero points: -1275 for numbers from 5 to 6, which uint8 cannot hold.
+TEST(OnnxIntegers, RowsFarFromZeroKeepTheirZeroPoints) {
+  ProgramBuilder b;
+  Node* table = b.weight("table", {3, 4});
+  Program floats = b.finish({b.call("embedding.default", {table, b.input("ids", {2, 2}, DType::kS64)})});
+  const std::vector<float> rows = {5, 5.25F, 5.5F, 6, -1, 0, 0.5F, 2, -9, -8.5F, -8.25F, -8};
+  floats.find_attribute("table")->tensor = Tensor::of<float>({3, 4}, std::span<const float>(rows));
+  const auto quantizer = parse_recipe(
+      format::parse_json(
+          R"({"quantizer": "PatternQuantizer", "patterns": [{"name": "embedding", "operators": ["aten.embedding"],
+              "output": "float"}], "global": {"weight": {"spec": "quantization", "dtype": "uint8", "quant_min": 0,
+              "quant_max": 255, "qscheme": "per_channel_affine_float_qparams", "ch_axis": 0,
+              "observer": {"class": "PerChannelMinMaxObserver"}}}})",
+          "recipe"),
+      "recipe");
+  Prepared prepared = prepare_pt2e(std::move(floats), *quantizer);
+  const Program converted = convert_pt2e(prepared);
+  const Tensor ids = Tensor::of<int64_t>({2, 2}, {0, 1, 2, 0});
+  const float step = 3.0F / 255;  // of the widest row
+  EXPECT_LT(largest_difference(run(load_onnx(save_onnx(converted)), ids), run(converted, ids)), step / 2);
+}
+
 // What transformers.js gets of a program for this dtype.
 OnnxFile transformers_js(const std::vector<std::byte>& floats, std::string_view dtype, std::vector<std::byte>& bytes) {
   Program program = load_onnx(floats);
