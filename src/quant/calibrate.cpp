@@ -1,6 +1,7 @@
 // A prepared program at work: its observers see what passes.
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -46,15 +47,34 @@ std::optional<FloatRange> clamp_of(const Node& node) {
   return FloatRange{static_cast<float>(function->low), static_cast<float>(function->high)};
 }
 
-// Once for a program: observers count no infinity, and its integer is that of the largest or least finite value.
-void warn_of_infinities(const Node& observed, const FloatRange& range, std::vector<std::string>& warnings) {
-  constexpr std::string_view kWhat = " has infinities, as masks of attention do, and integers have none: ";
-  const bool is_finite = !std::isinf(range.min) && !std::isinf(range.max);
-  if (is_finite || range.min > range.max) return;  // the latter of a tensor of nothing
+// Whether values lie far below all others, and none between: those that masks of attention hide by a number such as
+// -10000 or the least of float32.
+bool has_finite_mask(const Tensor& values, float least) {
+  if (least > -1000 || std::isinf(least)) return false;
+  const Tensor flat = values.to(DType::kF32).contiguous();
+  const std::span<const float> all = flat.span<float>();
+  // Two masks may be added up.
+  const auto is_hidden = [&](float value) { return value <= 0.4F * least; };
+  const auto is_seen = [&](float value) { return value >= 0.01F * least; };
+  return std::any_of(all.begin(), all.end(), is_seen) &&
+         std::all_of(all.begin(), all.end(), [&](float value) { return is_hidden(value) || is_seen(value); });
+}
+
+// Once for a program. Observers count no infinity, and its integer is that of the largest or least finite value; large
+// numbers they do count, and all others become one integer.
+void warn_of_masks(const Node& observed, const Tensor& values, const FloatRange& range,
+                   std::vector<std::string>& warnings) {
+  constexpr std::string_view kWhat = ", as masks of attention do, and integers ";
   const auto is_told = [&](const std::string& warning) { return warning.find(kWhat) != std::string::npos; };
-  if (std::any_of(warnings.begin(), warnings.end(), is_told)) return;
-  warnings.push_back(concat(observed.name(), kWhat,
-                            "what it masks still has a weight; recover accuracy (--recover) or leave it in float"));
+  if (range.min > range.max || std::any_of(warnings.begin(), warnings.end(), is_told)) return;  // a tensor of nothing
+  const bool is_infinite = std::isinf(range.min) || std::isinf(range.max);
+  if (!is_infinite && !has_finite_mask(values, range.min)) return;
+  const std::string has =
+      is_infinite ? "infinities" : concat("values down to ", static_cast<double>(range.min), ", far below all others");
+  warnings.push_back(concat(observed.name(), " has ", has, kWhat,
+                            is_infinite ? "have none: what it masks still has a weight"
+                                        : "that reach so far do not tell those others apart",
+                            "; recover accuracy (--recover) or leave it in float"));
 }
 
 }  // namespace
@@ -121,7 +141,7 @@ void Prepared::Impl::make_interpreter() {
       std::optional<FloatRange> found;
       if (range != nullptr) found = {range->min, range->max};
       else if (!known && observer.wants_range() && is_floating(x->dtype())) found = range_of(*x);
-      if (found && quantizes_statically(observer)) warn_of_infinities(*observed, *found, warnings);
+      if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found, warnings);
       Tensor seen = known ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
       for (const EqualizedLayer& layer : equalized)
         if (layer.observed_as == node.name()) layer.input->forward(*x);

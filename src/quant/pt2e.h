@@ -63,7 +63,7 @@ class Prepared {
   const std::vector<ObserverGroup>& observers() const;
   const Annotations& annotations() const;  // of the annotated graph's nodes, which live on in program()
   // One sentence each: what the quantizer warned of when it had annotated, such as settings without effect, and that
-  // calibration saw infinities.
+  // calibration saw infinities, or what finite masks hide.
   const std::vector<std::string>& warnings() const;
 
   struct Impl;  // quant/prepared_impl.h

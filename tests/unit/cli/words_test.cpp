@@ -530,6 +530,26 @@ TEST_F(WordsTest, WarnsOnceOfInfinitiesThatIntegersDoNotHave) {
   }
 }
 
+TEST_F(WordsTest, WarnsOnceOfFiniteMasksThatTakeTheRange) {
+  host.contents["some.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({10, 4}, 1, 1)}});
+  const std::vector<std::string> words = {"quantize", "m.onnx", "--calibrate", "some.npz", "-o", "out.onnx"};
+  const std::string what = "far below all others, as masks of attention do";
+  for (const double value : {-1e4, double{std::numeric_limits<float>::lowest()} / 2, -900.0}) {
+    host.contents["m.onnx"] = masks_by(value);
+    ASSERT_EQ(run(words), 0) << host.err;
+    EXPECT_EQ(says(what), value < -1000) << host.err;
+    const size_t first = host.err.find(what);
+    EXPECT_EQ(host.err.find(what, first == std::string::npos ? first : first + 1), std::string::npos);
+  }
+  // Values of all sizes are no mask.
+  std::vector<float> spread;
+  for (int i = 0; i < 40; ++i) spread.push_back(-4000 * static_cast<float>(i) / 40);
+  const Tensor values = Tensor::of<float>({10, 4}, std::span<const float>(spread));
+  host.contents["some.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", values}});
+  ASSERT_EQ(run(words), 0) << host.err;
+  EXPECT_FALSE(says(what)) << host.err;
+}
+
 TEST_F(WordsTest, AReportTellsWhenAndHowItWasMade) {
   host.day = "2026-11-23";
   host.add("folder/note.txt", "");
