@@ -303,7 +303,7 @@ MetaValue signature_from(const val& raw) {
 // One result, or a list of several.
 template <class T> BasicValue<T> results_of(const OpDef& op, typename BasicValue<T>::List results) {
   QDQ_CHECK(!results.empty(), kInvalidArgument, op.target, " gave no result");
-  if (op.schema.num_returns == 1 && !op.schema.returns_list) return results[0];
+  if (op.schema->num_returns == 1 && !op.schema->returns_list) return results[0];
   return results;
 }
 

@@ -30,7 +30,7 @@ uint64_t bytes_made(const Node& node, const std::map<std::string, int64_t>& symb
   const OpDef* op = find_op(node.target());
   const std::vector<Node*> inputs = node.input_nodes();
   // What keeps numbers may be a view, unless it joins several tensors.
-  const bool joins = op != nullptr && !op->schema.arguments.empty() && op->schema.arguments[0].is_list;
+  const bool joins = op != nullptr && !op->schema->arguments.empty() && op->schema->arguments[0].is_list;
   if (op == nullptr || (op->roles.shares_qparams && !joins)) return 0;
   const uint64_t bytes = bytes_of(node, symbols);
   const bool grows = std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) {

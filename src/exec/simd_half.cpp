@@ -50,7 +50,7 @@ class HalfOp : public CompiledOp {
   Value run(const Call<Tensor>& call) override {
     std::vector<Value> arguments;
     std::vector<std::pair<std::string, Value>> named;
-    const Schema& schema = call.op().schema;
+    const Schema& schema = *call.op().schema;
     for (size_t i = 0; i < call.size(); ++i) {
       if (i < schema.num_positional()) arguments.push_back(argument_of_floats(call[i], i));
       else named.emplace_back(schema.arguments[i].name, argument_of_floats(call[i], i));

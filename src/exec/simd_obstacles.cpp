@@ -22,7 +22,8 @@ std::string dtype_obstacle(const Node& node, std::initializer_list<size_t> argum
   for (const size_t i : arguments) {
     const TensorMeta* meta = meta_of(node, i);
     if (meta != nullptr && meta->dtype != wanted)
-      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not ", to_string(wanted));
+      return concat(op_of(node)->schema->arguments[i].name, " is ", to_string(meta->dtype), ", not ",
+                    to_string(wanted));
   }
   return {};
 }
@@ -60,7 +61,7 @@ std::string logic_obstacle(const Node& node) {
   for (const size_t i : {size_t{0}, size_t{1}})
     if (const TensorMeta* meta = i < node.args().size() ? meta_of(node, i) : nullptr;
         meta != nullptr && meta->dtype != DType::kBool)
-      return concat(op_of(node)->schema.arguments[i].name, " is ", to_string(meta->dtype), ", not bool");
+      return concat(op_of(node)->schema->arguments[i].name, " is ", to_string(meta->dtype), ", not bool");
   return {};
 }
 

@@ -38,7 +38,7 @@ bool is_mutated(const Program& program, const std::string& attribute) {
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction) continue;
     const OpDef* op = find_op(node->target());
-    if (op == nullptr || op->schema.arguments.empty() || !op->schema.arguments[0].is_mutated) continue;
+    if (op == nullptr || op->schema->arguments.empty() || !op->schema->arguments[0].is_mutated) continue;
     const Node* written = source_of(node->arg(0).node());
     if (written != nullptr && written->op() == Node::Op::kGetAttr && written->target() == attribute) return true;
   }
@@ -452,7 +452,7 @@ class SimdOps : public OpBackend {
     const OpDef* op = op_of(node);
     if (op == nullptr) return std::string(kNone);
     const auto writes = [](const SchemaArgument& argument) { return argument.is_mutated; };
-    const std::vector<SchemaArgument>& arguments = op->schema.arguments;
+    const std::vector<SchemaArgument>& arguments = op->schema->arguments;
     if ((op->family == Family::kView || op->family == Family::kSplit) &&
         std::none_of(arguments.begin(), arguments.end(), writes))
       return make_simd_view();

@@ -12,7 +12,7 @@ class SchemaParser {
 
   Schema parse() {
     Schema out;
-    out.name = word(".");
+    out.name = name();
     expect("(");
     bool kwarg_only = false;
     while (!accept(")")) {
@@ -28,6 +28,7 @@ class SchemaParser {
     returns(out);
     return out;
   }
+  std::string_view name() { return word("."); }
 
  private:
   void skip_space() {
@@ -42,14 +43,14 @@ class SchemaParser {
   void expect(std::string_view token) {
     QDQ_CHECK(accept(token), kInternal, "the operator schema '", text_, "' lacks '", token, "' at character ", at_);
   }
-  std::string word(std::string_view more = "") {
+  std::string_view word(std::string_view more = "") {
     skip_space();
     const size_t begin = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
                                   more.find(text_[at_]) != std::string_view::npos))
       ++at_;
     QDQ_CHECK(at_ > begin, kInternal, "the operator schema '", text_, "' lacks a name at character ", at_);
-    return std::string(text_.substr(begin, at_ - begin));
+    return text_.substr(begin, at_ - begin);
   }
 
   // "Tensor(a!)", "Tensor?[]", "int[2]?", "SymInt[]"
@@ -67,7 +68,7 @@ class SchemaParser {
       out.is_optional = false;
       out.is_list = true;
       if (!accept("]")) {
-        out.list_size = std::atoll(word().c_str());
+        out.list_size = std::atoll(std::string(word()).c_str());
         expect("]");
       }
       if (accept("(")) {
@@ -101,7 +102,7 @@ class SchemaParser {
       while (at_ < text_.size() && text_[at_] != quote) ++at_;
       return std::string(text_.substr(begin, at_++ - begin));
     }
-    const std::string token = word(".-+");
+    const std::string token(word(".-+"));
     if (token == "None") return {};
     if (token == "True") return true;
     if (token == "False") return false;
@@ -152,6 +153,17 @@ size_t Schema::num_positional() const {
   size_t count = 0;
   while (count < arguments.size() && !arguments[count].kwarg_only) ++count;
   return count;
+}
+
+SchemaLine::SchemaLine(std::string_view text) : held_(std::make_shared<Held>()) { held_->text = text; }
+
+std::string_view SchemaLine::name() const { return SchemaParser(text()).name(); }
+
+bool SchemaLine::mutates_first() const { return text().substr(text().find('(')).starts_with("(Tensor(a!)"); }
+
+const Schema& SchemaLine::operator*() const {
+  std::call_once(held_->parsed, [this] { held_->schema = Schema::parse(held_->text); });
+  return held_->schema;
 }
 
 }  // namespace qdq

@@ -1,6 +1,8 @@
 // Operator schemas: PyTorch's own one-line declarations, parsed.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +37,28 @@ struct Schema {
   static Schema parse(std::string_view text);
   std::optional<size_t> index_of(std::string_view argument) const;
   size_t num_positional() const;
+};
+
+// A schema that is parsed when somebody first asks for it: there are a thousand operators, and a model calls a few
+// dozen. Copies share what was parsed; threads may ask at the same time.
+class SchemaLine {
+ public:
+  SchemaLine() = default;
+  explicit SchemaLine(std::string_view text);  // as Schema::parse takes it, which may throw later
+  std::string_view text() const { return held_->text; }
+  // These two look at the text alone. name() throws Error{kInternal} if there is none.
+  std::string_view name() const;
+  bool mutates_first() const;  // "relu_(Tensor(a!) self) -> ..."
+  const Schema& operator*() const;
+  const Schema* operator->() const { return &**this; }
+
+ private:
+  struct Held {
+    std::string text;
+    std::once_flag parsed;
+    Schema schema;
+  };
+  std::shared_ptr<Held> held_;
 };
 
 }  // namespace qdq

@@ -336,7 +336,7 @@ class ProgramReader {
   }
 
   Inputs inputs_in_schema_order(const Place& inputs, const OpDef& op) {
-    const Schema& schema = op.schema;
+    const Schema& schema = *op.schema;
     std::vector<std::optional<Argument>> given(schema.arguments.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Place name = inputs[i]["name"];

@@ -45,7 +45,7 @@ bool has_value(const Node& node) {
   if (node.op() != Node::Op::kCallFunction || !std::holds_alternative<std::monostate>(node.meta.val.value)) return true;
   const OpDef* op = find_op(node.target());
   return op == nullptr ? find_mark(node.meta, kInputNames) != nullptr
-                       : op->schema.num_returns == 0 && !op->schema.returns_list;
+                       : op->schema->num_returns == 0 && !op->schema->returns_list;
 }
 
 class ProgramWriter {
@@ -381,7 +381,7 @@ class ProgramWriter {
         out[0]["arg"] = tagged("as_operator", node.arg(0).as<std::string>());
       return out;
     }
-    const Schema& schema = op->schema;
+    const Schema& schema = *op->schema;
     if (node.args().size() > schema.num_positional())
       refuse_to_save(node, "it has more arguments than " + node.target() + " takes");
     for (size_t i = 0; i < schema.arguments.size(); ++i) {
@@ -437,7 +437,7 @@ class ProgramWriter {
     Json out = Json::array();
     if (const auto* metas = std::get_if<std::vector<ValueMeta>>(&node.meta.val.value)) {
       // Higher-order operators have no schema in PyTorch.
-      const bool is_list = op != nullptr && !is_higher_order(node) ? op->schema.returns_list : metas->size() == 1;
+      const bool is_list = op != nullptr && !is_higher_order(node) ? op->schema->returns_list : metas->size() == 1;
       Json elements = write_elements(node, *metas, is_list);
       if (is_list) out.push_back(tagged("as_tensors", std::move(elements)));
       else out = std::move(elements);

@@ -39,7 +39,7 @@ bool is_pure(const OpDef& op) {
     case Family::kDropout: return false;
     default: break;
   }
-  const std::vector<SchemaArgument>& arguments = op.schema.arguments;
+  const std::vector<SchemaArgument>& arguments = op.schema->arguments;
   const auto writes = [](const SchemaArgument& one) { return one.is_mutated; };
   return op.expand == nullptr && std::none_of(arguments.begin(), arguments.end(), writes);
 }

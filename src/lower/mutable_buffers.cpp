@@ -67,8 +67,8 @@ std::optional<Write> write_of(Node& node) {
 // Whether there is a functional operator for it.
 bool can_be_functional(const Write& write) {
   const OpDef& op = *op_of(*write.node);
-  for (size_t i = 1; i < op.schema.arguments.size(); ++i)
-    if (op.schema.arguments[i].is_mutated) return false;
+  for (size_t i = 1; i < op.schema->arguments.size(); ++i)
+    if (op.schema->arguments[i].is_mutated) return false;
   if (write.part == nullptr) return write.node->is(kCopyTo) || op.functional != nullptr;
   return write.node->is(kCopyTo) && (write.part->is(op::kSlice) || write.part->is(op::kSelect)) &&
          write.part->arg(0).node()->op() == Node::Op::kGetAttr && write.node->users().empty();

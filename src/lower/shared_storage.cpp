@@ -13,8 +13,8 @@ namespace {
 const Node* source_of(const Node& node) {
   if (node.is(op::kGetItem)) return node.arg(0).node();
   const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
-  if (op == nullptr || op->schema.arguments.empty()) return nullptr;
-  return is_view(*op) || op->schema.arguments[0].is_mutated || op->family == Family::kDropout ? node.arg(0).node()
+  if (op == nullptr || op->schema->arguments.empty()) return nullptr;
+  return is_view(*op) || op->schema->arguments[0].is_mutated || op->family == Family::kDropout ? node.arg(0).node()
                                                                                               : nullptr;
 }
 
@@ -24,8 +24,8 @@ std::vector<Node*> written_by(const Node& node) {
   std::vector<Node*> out;
   const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
   if (op == nullptr) return out;
-  for (size_t i = 0; i < op->schema.arguments.size(); ++i)
-    if (Node* written = op->schema.arguments[i].is_mutated ? node.arg(i).node() : nullptr) out.push_back(written);
+  for (size_t i = 0; i < op->schema->arguments.size(); ++i)
+    if (Node* written = op->schema->arguments[i].is_mutated ? node.arg(i).node() : nullptr) out.push_back(written);
   return out;
 }
 

@@ -89,7 +89,7 @@ Value eval_softshrink(const Call<Tensor>& call) {
 }
 
 // Outside of training the slope is the middle of its range.
-size_t first_slope(const OpDef& op) { return op.schema.arguments[1].name == "noise" ? 2 : 1; }
+size_t first_slope(const OpDef& op) { return op.schema->arguments[1].name == "noise" ? 2 : 1; }
 Value eval_rrelu(const Call<Tensor>& call) {
   const size_t lower = first_slope(call.op());
   QDQ_CHECK(!call.boolean(lower + 2), kUnsupported, call.op().target,

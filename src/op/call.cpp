@@ -60,7 +60,7 @@ template <class T>
 Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
               std::vector<std::pair<std::string, BasicValue<T>>> kwargs)
     : op_(&op), values_(std::move(args)) {
-  const Schema& schema = op.schema;
+  const Schema& schema = *op.schema;
   QDQ_CHECK(values_.size() <= schema.num_positional(), kInvalidArgument, op.target, " takes ", schema.num_positional(),
             " positional arguments, found ", values_.size());
   std::vector<bool> given(schema.arguments.size(), false);
@@ -89,8 +89,8 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
 }
 
 template <class T> void Call<T>::bad(size_t i, std::string_view wanted) const {
-  fail(ErrorCode::kInvalidArgument, op_->target, " needs ", wanted, " as its argument '", op_->schema.arguments[i].name,
-       values_[i].is_none() ? "', found None" : "', found a value of another kind");
+  fail(ErrorCode::kInvalidArgument, op_->target, " needs ", wanted, " as its argument '",
+       op_->schema->arguments[i].name, values_[i].is_none() ? "', found None" : "', found a value of another kind");
 }
 
 template <class T> const T& Call<T>::tensor(size_t i) const {
@@ -183,7 +183,7 @@ template <class T> DType Call<T>::dtype(size_t i, DType if_none) const {
 }
 
 template <class T> SymShape Call<T>::syms(size_t i) const {
-  const int64_t wanted = op_->schema.arguments[i].list_size;
+  const int64_t wanted = op_->schema->arguments[i].list_size;
   SymShape out;
   if (const auto* list = values_[i].template get_if<typename BasicValue<T>::List>()) {
     for (const BasicValue<T>& element : *list) {
@@ -213,7 +213,7 @@ template <class T> std::vector<int64_t> Call<T>::integers(size_t i, size_t count
   std::vector<int64_t> out = integers(i);
   if (out.size() == 1) out.resize(count, int64_t{out[0]});
   QDQ_CHECK(out.size() == count, kInvalidArgument, op_->target, " needs ", count, " numbers as its argument '",
-            op_->schema.arguments[i].name, "', found ", out.size());
+            op_->schema->arguments[i].name, "', found ", out.size());
   return out;
 }
 
@@ -227,7 +227,7 @@ namespace {
 bool may_read_unknown(const Node& user) {
   const OpDef* op = find_op(user.target());
   if (op == nullptr) return false;
-  const auto& arguments = op->schema.arguments;
+  const auto& arguments = op->schema->arguments;
   return op->family == Family::kControlFlow ||
          std::any_of(arguments.begin(), arguments.end(), [](const SchemaArgument& a) { return a.type == "Any"; });
 }

@@ -249,7 +249,7 @@ template <class T> BasicValue<T> norm_except_dim(const Call<T>& call) {
 template <class T> BasicValue<T> weight_norm(const Call<T>& call) {
   const auto norm = norm_beside<T>(call[0], 2, call.integer(2));
   const auto weight = run_op<T>("mul.Tensor", {call[0], run_op<T>("div.Tensor", {call[1], norm})});
-  return call.op().schema.num_returns == 2 ? BasicValue<T>(ValueList<T>{weight, norm}) : weight;
+  return call.op().schema->num_returns == 2 ? BasicValue<T>(ValueList<T>{weight, norm}) : weight;
 }
 
 // Losses: none (0), the mean (1) or the sum (2) of what is computed for each element.
@@ -267,7 +267,7 @@ template <class T> BasicValue<T> l1_loss(const Call<T>& call) {
 // Quadratic below the bound and linear beyond: d^2 / 2 and bound (d - bound / 2); smooth_l1 divides by the bound.
 template <class T> BasicValue<T> huber_loss(const Call<T>& call) {
   const double bound = call.number(3);
-  const bool divides = call.op().schema.name == "smooth_l1_loss";
+  const bool divides = call.op().schema->name == "smooth_l1_loss";
   QDQ_CHECK(bound > 0 || (divides && bound == 0), kInvalidArgument, call.op().target, " got the bound ", bound);
   const auto distance = run_op<T>("abs", {run_op<T>("sub.Tensor", {call[0], call[1]})});
   if (bound == 0) return reduced(call, distance, 2);

@@ -11,7 +11,7 @@ namespace {
 MetaValue infer_repeat(const Call<TensorMeta>& call) {
   const TensorMeta& x = call.tensor(0);
   SymShape times = call.syms(1), sizes = x.sizes;
-  if (call.op().schema.name == "tile" && times.size() < sizes.size())
+  if (call.op().schema->name == "tile" && times.size() < sizes.size())
     times.insert(times.begin(), sizes.size() - times.size(), SymInt(1));
   QDQ_CHECK(times.size() >= sizes.size(), kInvalidArgument, call.op().target, " needs at least ", sizes.size(),
             " numbers, found ", times.size());

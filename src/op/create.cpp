@@ -9,7 +9,7 @@ namespace {
 // zeros(size), new_zeros(self, size), zeros_like(self): sizes from "size" or from self, the dtype from "dtype", else
 // self's, else f32.
 MetaValue infer_filled(const Call<TensorMeta>& call) {
-  const std::optional<size_t> size = call.op().schema.index_of("size");
+  const std::optional<size_t> size = call.op().schema->index_of("size");
   const TensorMeta* self = call[0].get_if<TensorMeta>();
   const SymShape sizes = size ? call.syms(*size) : call.tensor(0).sizes;
   for (const SymInt& extent : sizes)
@@ -18,7 +18,7 @@ MetaValue infer_filled(const Call<TensorMeta>& call) {
   DType otherwise = self ? self->dtype : DType::kF32;
   if (!self) {
     // full takes the dtype of its number.
-    if (const std::optional<size_t> value = call.op().schema.index_of("fill_value"))
+    if (const std::optional<size_t> value = call.op().schema->index_of("fill_value"))
       otherwise = call[*value].is<bool>() ? DType::kBool : call.is_integer(*value) ? DType::kS64 : DType::kF32;
   }
   return tensor_meta(call.dtype(*place_of(call, "dtype"), otherwise), sizes);

@@ -85,6 +85,7 @@ void register_operator(CustomOperator op) {
   auto def = std::make_unique<CustomDef>();
   try {
     static_cast<OpDef&>(*def) = define(op.schema, infer_custom, eval_custom);
+    (void)*def->schema;  // parsed now, not when a model calls it
   } catch (const Error& error) {
     fail(ErrorCode::kInvalidArgument, "the schema '", op.schema, "' cannot be read, wanted one like ",
          "'my_domain::blur(Tensor x, float sigma=1.0) -> Tensor': ", error.message);

@@ -40,7 +40,7 @@ MetaValue infer_embedding_bag(const Call<TensorMeta>& call) {
   const SymInt bags = form.includes_last ? offsets.sizes[0] - SymInt(1) : offsets.sizes[0];
   QDQ_CHECK(!bags.is_constant() || *bags.constant() >= 0, kInvalidArgument, call.op().target, " got no offset");
   // The forms for inference alone count the last offset among the bags here.
-  const bool counts_last = form.includes_last && form.mode == 0 && call.op().schema.name != "_embedding_bag";
+  const bool counts_last = form.includes_last && form.mode == 0 && call.op().schema->name != "_embedding_bag";
   const SymInt counted = counts_last ? offsets.sizes[0] : bags;
   SymShape largest{counted};
   if (form.mode == 2) largest.push_back(weight.sizes[1]);

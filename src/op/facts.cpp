@@ -30,10 +30,10 @@ bool is_form_of(const Node& node, std::string_view functional_target) {
 const Argument& argument_of(const Node& node, size_t index) {
   static const Argument kNone;
   const OpDef* op = op_of(node);
-  QDQ_CHECK(op != nullptr && index < op->schema.arguments.size(), kInternal, "no argument ", index, " of ",
+  QDQ_CHECK(op != nullptr && index < op->schema->arguments.size(), kInternal, "no argument ", index, " of ",
             node.target());
   if (index < node.args().size()) return node.args()[index];
-  const SchemaArgument& argument = op->schema.arguments[index];
+  const SchemaArgument& argument = op->schema->arguments[index];
   if (const Argument* given = node.kwarg(argument.name)) return *given;
   return argument.default_value ? *argument.default_value : kNone;
 }

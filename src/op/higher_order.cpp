@@ -29,7 +29,7 @@ template <class T> const OpDef& inner_op(const Call<T>& call) {
 
 template <class T> std::vector<BasicValue<T>> inner_args(const Call<T>& call, const OpDef& inner) {
   std::vector<BasicValue<T>> out;
-  for (size_t i = kInnerArguments; i < call.size() && out.size() < inner.schema.num_positional(); ++i)
+  for (size_t i = kInnerArguments; i < call.size() && out.size() < inner.schema->num_positional(); ++i)
     out.push_back(call[i]);
   while (!out.empty() && out.back().is_none()) out.pop_back();
   return out;

@@ -50,10 +50,10 @@ MetaValue meta_value_of(const Value& value) {
 
 template <class T> BasicValue<T> run_op(const OpDef& op, std::vector<BasicValue<T>> args) {
   std::vector<std::pair<std::string, BasicValue<T>>> kwargs;
-  QDQ_CHECK(args.size() <= op.schema.arguments.size(), kInternal, op.target, " got ", args.size(), " arguments");
-  const size_t positional = std::min(args.size(), op.schema.num_positional());
+  QDQ_CHECK(args.size() <= op.schema->arguments.size(), kInternal, op.target, " got ", args.size(), " arguments");
+  const size_t positional = std::min(args.size(), op.schema->num_positional());
   for (size_t i = positional; i < args.size(); ++i)
-    kwargs.emplace_back(op.schema.arguments[i].name, std::move(args[i]));
+    kwargs.emplace_back(op.schema->arguments[i].name, std::move(args[i]));
   args.resize(positional);
   const Call<T> call(op, std::move(args), std::move(kwargs));
   if constexpr (std::is_same_v<T, Tensor>) return op.eval(call);

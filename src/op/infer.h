@@ -47,7 +47,7 @@ SymInt numel_of(const SymShape& sizes);
 bool may_be_equal(const SymInt& a, const SymInt& b);
 // Where the schema has this argument, if it has it.
 template <class T> std::optional<size_t> place_of(const Call<T>& call, std::string_view name) {
-  return call.op().schema.index_of(name);
+  return call.op().schema->index_of(name);
 }
 // The axis argument as an index from the front. Throws Error{kInvalidArgument} if there is no such axis.
 template <class T> size_t axis_of(const Call<T>& call, size_t i, size_t rank) {

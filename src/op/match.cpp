@@ -132,7 +132,7 @@ class Matcher {
     if (pattern->args().size() == node->args().size() && same_kwarg_names(*pattern, *node))
       return same_arguments(own_arguments(*pattern), own_arguments(*node), state);
     const OpDef* op = node->op() == Node::Op::kCallFunction ? find_op(node->target()) : nullptr;
-    return op && same_arguments(all_arguments(*pattern, op->schema), all_arguments(*node, op->schema), state);
+    return op && same_arguments(all_arguments(*pattern, *op->schema), all_arguments(*node, *op->schema), state);
   }
 
   bool same_arguments(const Argument::List& pattern, const Argument::List& arguments, State& state) const {

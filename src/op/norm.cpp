@@ -41,7 +41,7 @@ MetaValue infer_batch_norm_with(const Call<TensorMeta>& call, const BatchNormPla
     const TensorMeta& vector = call.tensor(static_cast<size_t>(i));
     QDQ_CHECK(vector.sizes.size() == 1 && may_be_equal(vector.sizes[0], x.sizes[1]), kInvalidArgument, call.op().target,
               " on an input of shape ", to_string(x.sizes), " got '",
-              call.op().schema.arguments[static_cast<size_t>(i)].name, "' of shape ", to_string(vector.sizes));
+              call.op().schema->arguments[static_cast<size_t>(i)].name, "' of shape ", to_string(vector.sizes));
   }
   const bool training = is_training(call, at);
   QDQ_CHECK(training || (at.running_mean >= 0 && !call.is_none(static_cast<size_t>(at.running_mean)) &&
@@ -177,11 +177,11 @@ template <bool has_stats> MetaValue infer_layer_norm(const Call<TensorMeta>& cal
   QDQ_CHECK(fits, kInvalidArgument, call.op().target, " over shape ", to_string(shape),
             " does not fit an input of shape ", to_string(x.sizes));
   for (size_t i : {size_t{2}, size_t{3}}) {
-    if (call.op().schema.arguments[i].type != "Tensor") continue;
+    if (call.op().schema->arguments[i].type != "Tensor") continue;
     if (const TensorMeta* parameter = call.optional_tensor(i))
       QDQ_CHECK(parameter->sizes.size() == shape.size() && may_be_equal(numel_of(parameter->sizes), numel_of(shape)),
                 kInvalidArgument, call.op().target, " over shape ", to_string(shape), " got '",
-                call.op().schema.arguments[i].name, "' of shape ", to_string(parameter->sizes));
+                call.op().schema->arguments[i].name, "' of shape ", to_string(parameter->sizes));
   }
   const TensorMeta out = tensor_meta(x.dtype, x.sizes);
   if (!has_stats) return out;

@@ -2,9 +2,10 @@
 #include "op/op.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
-#include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/listed.h"
 #include "op/elements.h"
@@ -19,15 +20,14 @@ OpDef define(std::string_view schema_line, Infer infer, Eval eval, const Roles& 
   QDQ_CHECK(colons != std::string_view::npos, kInternal, "the operator schema '", schema_line, "' has no namespace");
   const std::string_view space = schema_line.substr(0, colons);
   OpDef op;
-  op.schema = Schema::parse(schema_line.substr(colons + 2));
+  op.schema = SchemaLine(schema_line.substr(colons + 2));
+  const std::string_view name = op.schema.name();
   op.infer = infer;
   op.eval = eval;
   op.roles = roles;
   op.family = family;
-  if (space == "operator" || space == "torch") op.target = concat(space, ".", op.schema.name);
-  else
-    op.target = concat("torch.ops.", space, ".", op.schema.name,
-                       op.schema.name.find('.') == std::string::npos ? ".default" : "");
+  if (space == "operator" || space == "torch") op.target = concat(space, ".", name);
+  else op.target = concat("torch.ops.", space, ".", name, name.find('.') == std::string_view::npos ? ".default" : "");
   return op;
 }
 
@@ -113,33 +113,45 @@ Value eval_in_place(const Call<Tensor>& call) {
   return store_in_self(call, *result.get_if<Tensor>());
 }
 
+// "add.Tensor(...)" -> "add"
+std::string_view without_overload(std::string_view name) { return name.substr(0, name.find('.')); }
+
+// "abs(Tensor self) -> Tensor" -> "abs_(Tensor(a!) self) -> Tensor"
+SchemaLine in_place_line(const SchemaLine& line) {
+  const std::string_view name = line.name(), stem = without_overload(name);
+  constexpr std::string_view kSelf = "(Tensor";
+  return SchemaLine(
+      concat(stem, "_", name.substr(stem.size()), kSelf, "(a!)", line.text().substr(name.size() + kSelf.size())));
+}
+
 void add_in_place_forms(std::vector<OpDef>& ops) {
-  std::set<std::string> known;
+  std::unordered_set<std::string_view> known;
   for (const OpDef& op : ops) known.insert(op.target);
-  for (size_t i = 0, count = ops.size(); i < count; ++i) {
-    const std::string name = ops[i].schema.name.substr(0, ops[i].schema.name.find('.'));
-    const bool listed = std::find(std::begin(kAlsoInPlace), std::end(kAlsoInPlace), name) != std::end(kAlsoInPlace);
-    if (!listed || ops[i].schema.arguments[0].type != "Tensor") continue;
-    OpDef op = ops[i];
-    op.schema.name.insert(name.size(), "_");
-    op.schema.arguments[0].is_mutated = true;
+  std::vector<OpDef> forms;
+  for (const OpDef& functional : ops) {
+    const std::string_view name = functional.schema.name(), stem = without_overload(name);
+    const bool listed = std::find(std::begin(kAlsoInPlace), std::end(kAlsoInPlace), stem) != std::end(kAlsoInPlace);
+    if (!listed || !functional.schema.text().substr(name.size()).starts_with("(Tensor ")) continue;
+    OpDef op = functional;
+    op.schema = in_place_line(functional.schema);
     op.target.insert(op.target.rfind('.'), "_");
     op.infer = infer_like_self;
     op.eval = eval_in_place;
-    if (!known.contains(op.target)) ops.push_back(std::move(op));
+    if (!known.contains(op.target)) forms.push_back(std::move(op));
   }
+  std::move(forms.begin(), forms.end(), std::back_inserter(ops));
 }
 
 void add_second_names(std::vector<OpDef>& ops) {
   constexpr std::string_view kAten = "torch.ops.aten.";
   for (size_t i = 0, count = ops.size(); i < count; ++i) {
     if (!ops[i].target.starts_with(kAten)) continue;
-    const std::string name = ops[i].schema.name.substr(0, ops[i].schema.name.find('.'));
+    const std::string stem(without_overload(ops[i].schema.name()));
     for (const auto& [second, first] : kSecondNames) {
-      const bool in_place = name == concat(first, "_") && !second.starts_with("special_");
-      if (name != first && !in_place) continue;
+      const bool in_place = stem == concat(first, "_") && !second.starts_with("special_");
+      if (stem != first && !in_place) continue;
       OpDef op = ops[i];
-      op.schema.name.replace(0, first.size(), second);
+      op.schema = SchemaLine(concat(second, op.schema.text().substr(first.size())));
       op.target.replace(kAten.size(), first.size(), second);
       ops.push_back(std::move(op));
     }
@@ -167,8 +179,7 @@ void pair_forms(std::vector<OpDef>& ops) {
   std::unordered_map<std::string_view, OpDef*> by_target;
   for (OpDef& op : ops) by_target.emplace(op.target, &op);
   for (OpDef& op : ops) {
-    const bool writes_first = !op.schema.arguments.empty() && op.schema.arguments[0].is_mutated;
-    if (!writes_first) {
+    if (!op.schema.mutates_first()) {
       op.functional = &op;
       continue;
     }

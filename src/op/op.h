@@ -159,7 +159,7 @@ struct Computes {
 
 struct OpDef {
   std::string target;  // "torch.ops.aten.conv2d.default"
-  Schema schema;
+  SchemaLine schema;
   // The result's metadata (a list for several results); sizes may be symbolic.
   MetaValue (*infer)(const Call<TensorMeta>& call);
   // The specification: slow, plain, exact. Views alias their input, in-place operators write to it, as in PyTorch.

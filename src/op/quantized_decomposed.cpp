@@ -129,7 +129,7 @@ void check_channels(const Call<TensorMeta>& call, size_t axis_place) {
     if (call.is_none(i)) continue;
     const SymInt count = numel_of(call.tensor(i).sizes);
     QDQ_CHECK(count == SymInt(1) || may_be_equal(count, channels), kInvalidArgument, call.op().target, " needs ",
-              channels.to_string(), " numbers as ", call.op().schema.arguments[i].name, ", found shape ",
+              channels.to_string(), " numbers as ", call.op().schema->arguments[i].name, ", found shape ",
               to_string(call.tensor(i).sizes));
   }
 }
@@ -191,7 +191,7 @@ MetaValue infer_quantize_per_token(const Call<TensorMeta>& call) {
   const SymInt tokens = numel_of(SymShape(sizes.begin(), sizes.end() - 1));
   for (size_t i : {size_t{1}, size_t{2}})
     QDQ_CHECK(may_be_equal(numel_of(call.tensor(i).sizes), tokens), kInvalidArgument, call.op().target, " needs ",
-              tokens.to_string(), " ", call.op().schema.arguments[i].name, ", found shape ",
+              tokens.to_string(), " ", call.op().schema->arguments[i].name, ", found shape ",
               to_string(call.tensor(i).sizes));
   return tensor_meta(dtype, sizes);
 }
@@ -226,7 +226,7 @@ void check_groups(const Call<TensorMeta>& call) {
   const SymInt groups = numel_of(sizes).floor_div(SymInt(group_size_of(call, sizes, call.tensor(1).sizes)));
   for (size_t i : {size_t{1}, size_t{2}})
     QDQ_CHECK(call.is_none(i) || may_be_equal(numel_of(call.tensor(i).sizes), groups), kInvalidArgument,
-              call.op().target, " needs ", groups.to_string(), " ", call.op().schema.arguments[i].name,
+              call.op().target, " needs ", groups.to_string(), " ", call.op().schema->arguments[i].name,
               ", found shape ", to_string(call.tensor(i).sizes));
 }
 MetaValue infer_quantize_group(const Call<TensorMeta>& call) {

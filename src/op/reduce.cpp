@@ -308,7 +308,7 @@ Tensor along_axis(const Tensor& x, int64_t axis, DType dtype, const F& row) {
 enum class Softmax { kPlain, kLog, kSafe };
 MetaValue infer_softmax(const Call<TensorMeta>& call) {
   const DType dtype =
-      call.op().schema.arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
+      call.op().schema->arguments[2].type == "ScalarType" ? call.dtype(2, call.tensor(0).dtype) : call.tensor(0).dtype;
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " needs a float tensor, found ", to_string(dtype));
   axis_or_scalar(call, 1, call.tensor(0).sizes.size());
   return tensor_meta(dtype, call.tensor(0).sizes);

@@ -76,7 +76,7 @@ bool is_smooth(Kernel kernel) { return kernel != Kernel::kNearest && kernel != K
 
 // The two forms: .vec (input, output_size?, [align_corners,] scale_factors?), plain (self, output_size,
 // [align_corners,] scales...?).
-template <class T> bool is_vec(const Call<T>& call) { return call.op().schema.index_of("scale_factors").has_value(); }
+template <class T> bool is_vec(const Call<T>& call) { return call.op().schema->index_of("scale_factors").has_value(); }
 template <class T> std::optional<double> scale_of(const Call<T>& call, size_t axis, Kernel kernel) {
   const size_t first = is_smooth(kernel) ? 3 : 2;
   if (!is_vec(call))
@@ -289,7 +289,7 @@ Value eval_channel_shuffle(const Call<Tensor>& call) {
 
 // The kernel of an operator by its name: "upsample_bilinear2d", "_upsample_bicubic2d_aa".
 Kernel kernel_named(const OpDef& op) {
-  const std::string& name = op.schema.name;
+  const std::string& name = op.schema->name;
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   if (has("exact")) return Kernel::kNearestExact;
   if (has("nearest")) return Kernel::kNearest;
@@ -313,7 +313,7 @@ int64_t padding_source(int64_t i, int64_t extent, Border border) {
 }
 
 Border border_of(const Call<Tensor>& call) {
-  const std::string& name = call.op().schema.name;
+  const std::string& name = call.op().schema->name;
   if (name == "pad") return border_named(call.op(), call.string(2));
   if (name == "constant_pad_nd") return Border::kConstant;
   if (name.find("reflection") != std::string::npos) return Border::kReflect;
@@ -321,7 +321,7 @@ Border border_of(const Call<Tensor>& call) {
 }
 
 double filling_of(const Call<Tensor>& call) {
-  const std::string& name = call.op().schema.name;
+  const std::string& name = call.op().schema->name;
   if (name == "pad") return call.is_none(3) ? 0 : call.number(3);
   return name == "constant_pad_nd" ? call.number(2) : 0;
 }

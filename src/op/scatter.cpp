@@ -152,7 +152,7 @@ Value eval_index_slices(const Call<Tensor>& call) {
   const Tensor values = operand(call, 3);
   QDQ_CHECK(place_of(call, "source") || values.dim() == 0, kInvalidArgument, call.op().target,
             " needs one value, found shape ", to_string(values.sizes()));
-  const std::string_view name = call.op().schema.name;
+  const std::string_view name = call.op().schema->name;
   const Value index = spread_index(call, sizes);
   if (name == "index_add") {
     const Value scaled = run_op<Tensor>("mul.Tensor", {values, call[4]});

@@ -119,10 +119,10 @@ template <const UniqueForm& form> MetaValue infer_unique(const Call<TensorMeta>&
     size = size_from_values();
   }
   if (!by_axis && !asks_for(call, form.inverse)) inverse = {SymInt(0)};
-  const bool counted = by_axis || (call.op().schema.num_returns == 3 && asks_for(call, form.counts));
+  const bool counted = by_axis || (call.op().schema->num_returns == 3 && asks_for(call, form.counts));
   MetaValue::List out{tensor_meta(x.dtype, values), tensor_meta(DType::kS64, inverse),
                       tensor_meta(DType::kS64, {counted ? size_from_values() : SymInt(0)})};
-  out.resize(call.op().schema.num_returns);
+  out.resize(call.op().schema->num_returns);
   return out;
 }
 // The order of the slices and, for each in this order, whether it is another one than that before it.
@@ -170,7 +170,7 @@ template <const UniqueForm& form> Value eval_unique(const Call<Tensor>& call) {
   if (!by_axis) back = asks_for(call, form.inverse) ? back.reshape(call.tensor(0).sizes()) : vector_of({});
   Value::List out{take(x, axis, firsts), back,
                   by_axis || asks_for(call, form.counts) ? vector_of(counts) : vector_of({})};
-  out.resize(call.op().schema.num_returns);
+  out.resize(call.op().schema->num_returns);
   return out;
 }
 constexpr UniqueForm kUnique2{false, -1, 2, 3}, kUnique{false, -1, 2, -1}, kUniqueDim{false, 1, -1, -1},
@@ -183,7 +183,7 @@ template <class T> struct Search {
   bool right;
 };
 template <class T> Search<T> read_search(const Call<T>& call) {
-  const bool bucketizes = call.op().schema.name.starts_with("bucketize");
+  const bool bucketizes = call.op().schema->name.starts_with("bucketize");
   Search<T> search{bucketizes ? size_t{1} : size_t{0}, bucketizes ? size_t{0} : size_t{1}, false};
   search.right = call.boolean(*place_of(call, "right"));
   const std::optional<size_t> side = place_of(call, "side");
@@ -289,7 +289,7 @@ Value eval_bincount(const Call<Tensor>& call) {
 
 // Every slice along the axis as often as `repeats` says.
 MetaValue infer_repeats(const Call<TensorMeta>& call) {
-  const bool of_self = call.op().schema.arguments[0].name == "self";
+  const bool of_self = call.op().schema->arguments[0].name == "self";
   const size_t repeats = of_self ? 1 : 0, output_size = of_self ? 3 : 1;
   const TensorMeta& counts = call.tensor(repeats);
   QDQ_CHECK((counts.dtype == DType::kS64 || counts.dtype == DType::kS32) && counts.sizes.size() <= 1, kInvalidArgument,
@@ -305,7 +305,7 @@ MetaValue infer_repeats(const Call<TensorMeta>& call) {
 }
 Value eval_repeats(const Call<Tensor>& call) {
   infer_call(call);
-  const bool of_self = call.op().schema.arguments[0].name == "self";
+  const bool of_self = call.op().schema->arguments[0].name == "self";
   const Tensor counts = flat(call.tensor(of_self ? 1 : 0)).to(DType::kS64).contiguous();
   const Tensor x = !of_self ? counts : call.is_none(2) ? flat(call.tensor(0)) : call.tensor(0);
   const int64_t axis = of_self && !call.is_none(2) ? wrap_axis(call.integer(2), x.dim()) : 0;

@@ -21,7 +21,7 @@ namespace {
 
 template <class T> void want_strings(const Call<T>& call, size_t i, DType found) {
   QDQ_CHECK(found == DType::kString, kInvalidArgument, call.op().target, " needs strings as its argument '",
-            call.op().schema.arguments[i].name, "', found ", to_string(found));
+            call.op().schema->arguments[i].name, "', found ", to_string(found));
 }
 
 // f of every text, as a tensor of R.

@@ -66,7 +66,7 @@ void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules, co
 }
 
 const Argument& argument_called(const Node& node, std::string_view name) {
-  const auto& arguments = op_of(node)->schema.arguments;
+  const auto& arguments = op_of(node)->schema->arguments;
   const auto found = std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name == name; });
   QDQ_CHECK(found != arguments.end(), kInternal, node.name(), " has no argument ", name);
   return argument_of(node, static_cast<size_t>(found - arguments.begin()));
@@ -145,12 +145,12 @@ std::optional<OwnBias> own_bias(Prepared::Impl& impl, const Node& of, int64_t ch
   out.added = reader;
   out.old_args = layer.args();
   out.old_kwargs = layer.kwargs();
-  if (index < layer.args().size() || layer.kwarg(op->schema.arguments[index].name) == nullptr) {
+  if (index < layer.args().size() || layer.kwarg(op->schema->arguments[index].name) == nullptr) {
     layer.set_arg(index, reader);
   } else {
     Node::Kwargs kwargs = layer.kwargs();
     for (auto& [key, value] : kwargs)
-      if (key == op->schema.arguments[index].name) value = reader;
+      if (key == op->schema->arguments[index].name) value = reader;
     layer.set_kwargs(std::move(kwargs));
   }
   return out;

@@ -38,7 +38,7 @@ std::optional<Axes> axes_behind_weighing(const Node& node, const Node& value, co
   if (node.args().size() <= operand || node.arg(operand).node() != &value) return std::nullopt;
   for (size_t i = 0; i < operand; ++i)
     if (node.arg(i).node() == &value) return std::nullopt;
-  const std::string& name = op_of(node)->schema.arguments[1].name;
+  const std::string& name = op_of(node)->schema->arguments[1].name;
   if (!attends && name != "other" && name != "mat2") return std::nullopt;
   const SymShape &from = value.meta.val.tensor()->sizes, &to = node.meta.val.tensor()->sizes;
   const bool fits =
@@ -89,7 +89,7 @@ bool pads_zeros_behind(const Node& node, int64_t axis, int64_t rank) {
   const Argument& pad = argument_of(node, 1);
   if (!pad.is_list() || rank - static_cast<int64_t>(pad.list().size() / 2) <= axis) return false;
   // Others than constants are values of the tensor; only aten.pad says by a word which of both it takes.
-  const Schema& schema = op_of(node)->schema;
+  const Schema& schema = *op_of(node)->schema;
   if (schema.index_of("mode") && !(argument_called(node, "mode") == Argument("constant"))) return true;
   if (!schema.index_of("value")) return true;
   const Argument& value = argument_called(node, "value");

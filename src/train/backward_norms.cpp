@@ -220,7 +220,7 @@ std::vector<Value> adaptive_avg_pool(const BackwardCall& c) {
 std::vector<Value> sum(const BackwardCall& c) {
   const Shape& sizes = c.x(0).sizes();
   const auto rank = static_cast<int64_t>(sizes.size());
-  const bool lists = c.call.op().schema.arguments.size() > 2 && !c.call.is_none(1);
+  const bool lists = c.call.op().schema->arguments.size() > 2 && !c.call.is_none(1);
   std::vector<int64_t> axes = lists ? c.call.integers(1) : std::vector<int64_t>();
   Shape kept = sizes;
   if (axes.empty()) std::fill(kept.begin(), kept.end(), 1);

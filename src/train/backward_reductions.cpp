@@ -12,7 +12,7 @@ namespace qdq {
 namespace {
 
 size_t argument_named(const BackwardCall& c, std::string_view name) {
-  const std::vector<SchemaArgument>& arguments = c.call.op().schema.arguments;
+  const std::vector<SchemaArgument>& arguments = c.call.op().schema->arguments;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].name == name) return i;
   return arguments.size();

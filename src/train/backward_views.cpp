@@ -20,7 +20,7 @@ Value moved(const Call<Tensor>& call, const Value& elements, std::string_view fi
   std::vector<Value> args;
   std::vector<std::pair<std::string, Value>> kwargs;
   for (size_t i = 0; i < call.size(); ++i) {
-    const SchemaArgument& argument = call.op().schema.arguments[i];
+    const SchemaArgument& argument = call.op().schema->arguments[i];
     const Value value = i == 0 ? elements : argument.name == fill && !call.is_none(i) ? Value(0.0) : call[i];
     if (argument.kwarg_only) kwargs.emplace_back(argument.name, value);
     else args.push_back(value);
@@ -108,7 +108,7 @@ template <size_t source> std::vector<Value> overwriting(const BackwardCall& c) {
       first_of_source = next;
       value = value.is_tensor() ? Value(numbered(c.x(source), next)) : Value(0.0);
     }
-    if (c.call.op().schema.arguments[i].kwarg_only) kwargs.emplace_back(c.call.op().schema.arguments[i].name, value);
+    if (c.call.op().schema->arguments[i].kwarg_only) kwargs.emplace_back(c.call.op().schema->arguments[i].name, value);
     else args.push_back(std::move(value));
   }
   const Value places = c.call.op().eval(Call<Tensor>(c.call.op(), std::move(args), std::move(kwargs)));

@@ -39,7 +39,7 @@ Call<Tensor> call_of(const OpDef& op, const std::vector<Value>& values) {
   std::vector<Value> args;
   std::vector<std::pair<std::string, Value>> kwargs;
   for (size_t i = 0; i < values.size(); ++i) {
-    const SchemaArgument& argument = op.schema.arguments.at(i);
+    const SchemaArgument& argument = op.schema->arguments.at(i);
     if (argument.kwarg_only) kwargs.emplace_back(argument.name, values[i]);
     else args.push_back(values[i]);
   }
@@ -82,7 +82,7 @@ void Composition::add(Term term, const Tensor& grad) {
 
 void Composition::step_back(Part& part) {
   std::vector<Value> values;
-  std::vector<bool> wanted(part.op->schema.arguments.size());
+  std::vector<bool> wanted(part.op->schema->arguments.size());
   for (size_t i = 0; i < part.operands.size(); ++i) {
     if (const Term* term = std::get_if<Term>(&part.operands[i])) {
       values.emplace_back(value(*term));

@@ -173,7 +173,7 @@ std::vector<Value> Tape::backward_of(const Node& node, const Value& grad) {
   };
   std::vector<Value> args;
   std::vector<std::pair<std::string, Value>> kwargs;
-  std::vector<bool> wanted(op.schema.arguments.size());
+  std::vector<bool> wanted(op.schema->arguments.size());
   const auto wants = [&](size_t i, const Argument& argument) {
     argument.for_each_node([&](Node* input) { wanted[i] = wanted[i] || differentiable_.count(input) > 0; });
   };
@@ -183,7 +183,7 @@ std::vector<Value> Tape::backward_of(const Node& node, const Value& grad) {
   }
   for (const auto& [name, argument] : node.kwargs()) {
     kwargs.emplace_back(name, resolve(argument));
-    if (const auto i = op.schema.index_of(name)) wants(*i, argument);
+    if (const auto i = op.schema->index_of(name)) wants(*i, argument);
   }
   const Call<Tensor> call(op, std::move(args), std::move(kwargs));
   return find_backward(node.target())->backward({call, values_.at(&node), grad, wanted});

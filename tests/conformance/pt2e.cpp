@@ -416,7 +416,7 @@ void move_defaults_to_kwargs(Program& program) {
     std::vector<Argument> args;
     Node::Kwargs kwargs;
     for (size_t i = 0; i < node->args().size(); ++i) {
-      const SchemaArgument& argument = op->schema.arguments.at(i);
+      const SchemaArgument& argument = op->schema->arguments.at(i);
       if (argument.default_value) kwargs.emplace_back(argument.name, node->args()[i]);
       else args.push_back(node->args()[i]);
     }

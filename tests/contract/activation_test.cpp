@@ -25,8 +25,8 @@ struct Sample {
 
   Node* call(GraphBuilder& g, Node* x) const {
     std::vector<Argument> args = {x};
-    for (size_t i = 1; i < op->schema.arguments.size(); ++i) {
-      const SchemaArgument& argument = op->schema.arguments[i];
+    for (size_t i = 1; i < op->schema->arguments.size(); ++i) {
+      const SchemaArgument& argument = op->schema->arguments[i];
       if (!argument.kwarg_only && (!argument.default_value || argument.default_value->is_none()))
         args.emplace_back(i == 1 ? -0.5 : 1.5);
     }

@@ -132,12 +132,12 @@ TEST(OpContract, SchemasArePyTorchs) {
     const auto line = schemas[op.target].get<std::string>();
     const Schema wanted = Schema::parse(line.substr(line.find("::") + 2));
     SCOPED_TRACE(line);
-    EXPECT_EQ(op.schema.name, wanted.name);
-    EXPECT_EQ(op.schema.num_returns, wanted.num_returns);
-    EXPECT_EQ(op.schema.returns_list, wanted.returns_list);
-    ASSERT_EQ(op.schema.arguments.size(), wanted.arguments.size());
+    EXPECT_EQ(op.schema->name, wanted.name);
+    EXPECT_EQ(op.schema->num_returns, wanted.num_returns);
+    EXPECT_EQ(op.schema->returns_list, wanted.returns_list);
+    ASSERT_EQ(op.schema->arguments.size(), wanted.arguments.size());
     for (size_t i = 0; i < wanted.arguments.size(); ++i) {
-      const SchemaArgument &a = op.schema.arguments[i], &b = wanted.arguments[i];
+      const SchemaArgument &a = op.schema->arguments[i], &b = wanted.arguments[i];
       EXPECT_EQ(a.name, b.name);
       EXPECT_EQ(a.type, b.type);
       EXPECT_EQ(a.is_list, b.is_list);

@@ -22,13 +22,13 @@ const Argument& AtenCall::arg(size_t i) const { return argument_of(node_, i); }
 
 int64_t AtenCall::integer(size_t i) const {
   const auto value = arg(i).integer();
-  if (!value) refuse("has an argument '", op_.schema.arguments[i].name, "' that is known only when it runs");
+  if (!value) refuse("has an argument '", op_.schema->arguments[i].name, "' that is known only when it runs");
   return *value;
 }
 
 double AtenCall::number(size_t i) const {
   const auto value = arg(i).number();
-  if (!value) refuse("has an argument '", op_.schema.arguments[i].name, "' that is known only when it runs");
+  if (!value) refuse("has an argument '", op_.schema->arguments[i].name, "' that is known only when it runs");
   return *value;
 }
 
@@ -37,7 +37,7 @@ std::vector<int64_t> AtenCall::integers(size_t i, size_t count) const {
   if (arg(i).is_list()) {
     for (const Argument& element : arg(i).list()) {
       if (!element.integer())
-        refuse("has an argument '", op_.schema.arguments[i].name, "' that is known only when it runs");
+        refuse("has an argument '", op_.schema->arguments[i].name, "' that is known only when it runs");
       out.push_back(*element.integer());
     }
   } else {
@@ -70,7 +70,7 @@ std::vector<int64_t> AtenCall::axes(size_t i, size_t rank) const {
 
 std::string AtenCall::tensor(size_t i) {
   const Node* node = arg(i).node();
-  if (node == nullptr) refuse("lacks the tensor '", op_.schema.arguments[i].name, "'");
+  if (node == nullptr) refuse("lacks the tensor '", op_.schema->arguments[i].name, "'");
   return file_.value(node);
 }
 
@@ -161,7 +161,7 @@ std::vector<std::string> AtenCall::name_results(size_t count) {
 Tensor AtenCall::known(size_t i) const {
   const Node* node = arg(i).node();
   if (node == nullptr || node->op() != Node::Op::kGetAttr)
-    refuse("has computed values as its ", op_.schema.arguments[i].name);
+    refuse("has computed values as its ", op_.schema->arguments[i].name);
   return file_.program().attribute_of(*node).contiguous();
 }
 std::vector<int64_t> AtenCall::known_integers(size_t i) const {

@@ -158,7 +158,7 @@ class AtenCall {
 
   // Arguments by their place in the schema, defaults filled in.
   const Argument& arg(size_t i) const;
-  bool is_none(size_t i) const { return i >= op_.schema.arguments.size() || arg(i).is_none(); }
+  bool is_none(size_t i) const { return i >= op_.schema->arguments.size() || arg(i).is_none(); }
   bool flag(size_t i) const { return arg(i).integer().value_or(0) != 0; }
   int64_t integer(size_t i) const;
   double number(size_t i) const;

@@ -141,7 +141,7 @@ void prepare_to_write(Program& program) {
       program.graph->erase(node);
       continue;
     }
-    const auto& arguments = op_of(*node)->schema.arguments;
+    const auto& arguments = op_of(*node)->schema->arguments;
     const bool writes = !arguments.empty() && arguments[0].is_mutated && node->arg(0).is_node();
     if (writes && !writes_alone(node->arg(0).node())) make_functional(program, node);
     else if (!writes && is_foldable(*node)) fold(program, node);

@@ -346,13 +346,13 @@ void OnnxExport::write_call(const Node& node) {
   if (is_complex && !exporter) throw Error(ErrorCode::kUnsupported, concat(node.target(), " of complex numbers"));
   const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
   if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
-  if (op->schema.arguments[0].is_mutated && !writes_alone(node.arg(0).node()))
+  if (op->schema->arguments[0].is_mutated && !writes_alone(node.arg(0).node()))
     call.refuse("writes to a value that others read; export the model without in-place operators");
   if (exporter) return exporter->write(call);
   static constexpr std::string_view kLogical[] = {"And", "Or", "Xor", "Not"};
   const bool is_logical = std::find(std::begin(kLogical), std::end(kLogical), plain->name) != std::end(kLogical);
   std::vector<std::string> inputs;
-  for (size_t i = 0; i < op->schema.arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
+  for (size_t i = 0; i < op->schema->arguments.size() && !call.is_none(i) && call.arg(i).is_node(); ++i)
     inputs.push_back(is_logical ? call.operand(i, DType::kBool) : call.tensor(i));
   // PyTorch takes such a function of integers in floats.
   const TensorMeta* result = node.meta.val.tensor();

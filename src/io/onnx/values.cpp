@@ -61,12 +61,12 @@ Node* OnnxImport::call(const std::string& target, std::vector<Argument> args, No
                        const std::vector<ModuleStackEntry>& modules, bool fold) {
   const OpDef* op = find_op(target);
   QDQ_CHECK(op, kInternal, "the ONNX importer makes ", target, ", which qdq does not have");
-  const auto& arguments = op->schema.arguments;
+  const auto& arguments = op->schema->arguments;
   while (!args.empty() && args.size() <= arguments.size() && arguments[args.size() - 1].default_value &&
          equals_default(args.back(), *arguments[args.size() - 1].default_value))
     args.pop_back();
   std::erase_if(kwargs, [&](const auto& kwarg) {
-    const auto i = op->schema.index_of(kwarg.first);
+    const auto i = op->schema->index_of(kwarg.first);
     return i && arguments[*i].default_value == kwarg.second;
   });
   Node* node = program().graph->call(target, std::move(args), std::move(kwargs), std::string(base_name(target)));

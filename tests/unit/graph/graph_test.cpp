@@ -166,6 +166,18 @@ TEST(Schema, ParsesPyTorchsDeclarations) {
       Argument(-1));
 }
 
+TEST(SchemaLine, IsParsedWhenItIsAskedFor) {
+  const SchemaLine line("relu_(Tensor(a!) self) -> Tensor(a!)"), copy = line;
+  EXPECT_EQ(line.name(), "relu_");
+  EXPECT_TRUE(line.mutates_first());
+  EXPECT_EQ(line->arguments[0].name, "self");
+  EXPECT_EQ(&*line, &*copy);
+  const SchemaLine view("view(Tensor(a) self, SymInt[] size) -> Tensor(a)"), malformed("relu(Tensor self");
+  EXPECT_FALSE(view.mutates_first());
+  EXPECT_EQ(malformed.name(), "relu");
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(*malformed, Error);
+}
+
 TEST(SymInt, RefusesExpressionsThatGrowWithoutEnd) {
   std::string text = "Symbol('a')";
   for (const char* other : {"b", "c", "d", "e"}) text = "Pow(Add(" + text + ", Symbol('" + other + "')), 8)";

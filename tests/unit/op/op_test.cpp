@@ -40,7 +40,7 @@ TEST(Op, TargetsAreUniqueAndFound) {
   for (const OpDef& op : all_ops()) {
     EXPECT_TRUE(seen.insert(op.target).second) << op.target;
     EXPECT_EQ(find_op(op.target), &op);
-    const int count = static_cast<int>(op.schema.arguments.size());
+    const int count = static_cast<int>(op.schema->arguments.size());
     for (int i : {op.roles.activation, op.roles.other, op.roles.weight, op.roles.bias})
       EXPECT_LT(i, count) << op.target;
   }

@@ -34,10 +34,10 @@ TEST(StringOps, AreRefusedByWhoeverComputes) {
   const Tensor x = strings({"a"});
   size_t takers = 0;
   for (const OpDef& op : all_ops()) {
-    const auto& arguments = op.schema.arguments;
+    const auto& arguments = op.schema->arguments;
     if (arguments.empty() || arguments[0].type != "Tensor") continue;
     std::vector<Value> args;
-    for (size_t i = 0; i < op.schema.num_positional(); ++i) args.emplace_back(i == 0 ? Value(x) : Value());
+    for (size_t i = 0; i < op.schema->num_positional(); ++i) args.emplace_back(i == 0 ? Value(x) : Value());
     const std::string message = error_of([&] { Call<Tensor>(op, args); });
     takers += op.takes_strings ? 1 : 0;
     const bool lacks_keywords = message.find("lacks the argument") != std::string::npos;

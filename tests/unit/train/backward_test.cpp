@@ -103,7 +103,7 @@ std::vector<Value> gradients_of(const Json& entry) {
     grad = std::move(grads);
   }
   for (const Value& arg : args) saved.push_back(def->saves_inputs ? arg : without_values(arg));
-  std::vector<bool> wanted(op->schema.arguments.size());
+  std::vector<bool> wanted(op->schema->arguments.size());
   for (size_t i = 0; i < entry["grads"].size(); ++i) wanted[i] = !entry["grads"][i].is_null();
   const Call<Tensor> call(*op, saved, kwargs);
   return def->backward({call, def->saves_result ? result : without_values(result), grad, wanted});
