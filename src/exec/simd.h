@@ -64,6 +64,10 @@ std::span<const SimdOp> image_simd_ops();
 std::span<const SimdOp> recurrent_simd_ops();
 std::span<const SimdOp> ordering_simd_ops();
 std::span<const SimdOp> deformed_simd_ops();
+std::span<const SimdOp> onnx_recurrent_simd_ops();
+// The row of an operator of op/rare_ops.cpp; null if there is none.
+const SimdOp* find_rare_simd_op(std::string_view name);
+const SimdOp* find_simd_op(std::span<const SimdOp> rows, std::string_view name);
 // Comparisons, whose result is bool, and places of elements, which are integers.
 std::span<const SimdOp> comparing_simd_ops();
 std::span<const SimdOp> placing_simd_ops();

@@ -431,16 +431,12 @@ constexpr SimdOp kTaken[] = {
     {"quantized_decomposed.dequantize_per_channel.default", make<PerChannelOp, false>, nullptr},
 };
 
-const SimdOp* find(std::span<const SimdOp> rows, std::string_view name) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const SimdOp& row) { return row.op == name; });
-  return found == rows.end() ? nullptr : &*found;
-}
 const SimdOp* find(std::string_view name) {
   for (const std::span<const SimdOp> rows :
        {std::span<const SimdOp>(kTaken), elementwise_simd_ops(), axis_simd_ops(), image_simd_ops(),
-        recurrent_simd_ops(), attention_simd_ops(), ordering_simd_ops(), deformed_simd_ops()})
-    if (const SimdOp* row = find(rows, name)) return row;
-  return nullptr;
+        recurrent_simd_ops(), attention_simd_ops(), ordering_simd_ops()})
+    if (const SimdOp* row = find_simd_op(rows, name)) return row;
+  return find_rare_simd_op(name);
 }
 
 class SimdOps : public OpBackend {
@@ -459,9 +455,10 @@ class SimdOps : public OpBackend {
     const std::string_view name = op->functional != nullptr ? op->functional->short_name() : op->short_name();
     for (const std::span<const SimdOp> rows :
          {index_simd_ops(), picking_simd_ops(), joining_simd_ops(), padding_simd_ops()})
-      if (const SimdOp* moving = find(rows, name)) return moving->make(node, keeps(node, moving->weight, program));
+      if (const SimdOp* moving = find_simd_op(rows, name))
+        return moving->make(node, keeps(node, moving->weight, program));
     for (const std::span<const SimdOp> rows : {comparing_simd_ops(), placing_simd_ops(), casting_simd_ops()}) {
-      const SimdOp* taken = op->is_in_place() ? nullptr : find(rows, name);
+      const SimdOp* taken = op->is_in_place() ? nullptr : find_simd_op(rows, name);
       if (taken == nullptr) continue;
       if (std::string reason = taken->obstacle(node); !reason.empty()) return reason;
       return taken->make(node, false);
@@ -470,7 +467,7 @@ class SimdOps : public OpBackend {
     const DType result = result_dtype_of(node);
     const bool is_half = !quantizes && is_half_dtype(result);
     const bool takes_integers = result == DType::kS32 && !op->is_in_place();
-    if (const SimdOp* of_integers = takes_integers ? find(integer_simd_ops(), name) : nullptr)
+    if (const SimdOp* of_integers = takes_integers ? find_simd_op(integer_simd_ops(), name) : nullptr)
       return of_integers->make(node, keeps(node, of_integers->weight, program));
     const bool are_bytes = result == DType::kU8 || result == DType::kS8;
     if (are_bytes && name.starts_with("aten.upsample_") && find(name) != nullptr) return find(name)->make(node, false);
@@ -493,6 +490,11 @@ class SimdOps : public OpBackend {
 };
 
 }  // namespace
+
+const SimdOp* find_simd_op(std::span<const SimdOp> rows, std::string_view name) {
+  const auto found = std::find_if(rows.begin(), rows.end(), [&](const SimdOp& row) { return row.op == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
 
 std::unique_ptr<OpBackend> make_simd_ops() { return std::make_unique<SimdOps>(); }
 

@@ -304,6 +304,8 @@ constexpr SimdOp kRecurrent[] = {
     {"aten.gru.input", make_recurrent<Cell::kGru>, elementwise_obstacle, 2},
     {"aten.rnn_tanh.input", make_recurrent<Cell::kTanh>, elementwise_obstacle, 2},
     {"aten.rnn_relu.input", make_recurrent<Cell::kRelu>, elementwise_obstacle, 2},
+};
+constexpr SimdOp kOnnxRecurrent[] = {
     {"onnx.lstm.default", make_onnx_recurrent<Cell::kLstm>, onnx_obstacle<Cell::kLstm>, 1, 2},
     {"onnx.gru.default", make_onnx_recurrent<Cell::kGru>, onnx_obstacle<Cell::kGru>, 1, 2},
     {"onnx.rnn.default", make_onnx_recurrent<Cell::kTanh>, onnx_obstacle<Cell::kTanh>, 1, 2},
@@ -312,5 +314,6 @@ constexpr SimdOp kRecurrent[] = {
 }  // namespace
 
 std::span<const SimdOp> recurrent_simd_ops() { return kRecurrent; }
+std::span<const SimdOp> onnx_recurrent_simd_ops() { return kOnnxRecurrent; }
 
 }  // namespace qdq
