@@ -10,6 +10,7 @@
 
 #include "base/disk_blocks.h"
 #include "base/large_pages.h"
+#include "base/stable_sort.h"
 #include "format/stb.h"
 #include "tensor/strings.h"
 
@@ -211,8 +212,7 @@ void ZipReader::read_directory(const Directory& directory) {
 void ZipReader::check_overlaps() const {
   std::vector<size_t> order(entries_.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return entries_[a].header_offset < entries_[b].header_offset; });
+  sort_stably(order, [&](size_t a, size_t b) { return entries_[a].header_offset < entries_[b].header_offset; });
   for (size_t i = 1; i < order.size(); ++i) {
     const ZipEntry& before = entries_[order[i - 1]];
     const ZipEntry& after = entries_[order[i]];

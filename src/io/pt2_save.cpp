@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/stable_sort.h"
 #include "format/zip.h"
 #include "io/pt2.h"
 #include "io/pt2_archive.h"
@@ -99,8 +100,7 @@ class ProgramWriter {
       if (std::none_of(lifted.begin(), lifted.end(), [&](const Lifted& l) { return l.attribute == attribute; }))
         lifted.push_back({attribute, nullptr});
     }
-    std::stable_sort(lifted.begin(), lifted.end(),
-                     [](const Lifted& a, const Lifted& b) { return a.attribute->kind < b.attribute->kind; });
+    sort_stably(lifted, [](const Lifted& a, const Lifted& b) { return a.attribute->kind < b.attribute->kind; });
     std::unordered_set<const Attribute*> written;
     for (const auto& [attribute, node] : lifted) {
       const std::string name = write_lifted_input(*attribute);

@@ -161,16 +161,17 @@ std::vector<std::string> written_buffers(const Program& program) {
 }
 
 std::unordered_set<const Node*> written_values(const Program& program) {
-  std::unordered_set<const Node*> written;
-  for (const Node* node : program.graph->nodes()) {
-    const Node* value = written_by(*node);
-    while (value != nullptr && written.insert(value).second)
-      value = is_view_node(*value) || written_by(*value) != nullptr ? value->arg(0).node() : nullptr;
-  }
-  const std::vector<std::string> buffers = written_buffers(program);
+  const SharedStorage storage(*program.graph);
+  std::unordered_set<const Node*> roots, written;
   for (const Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kGetAttr && std::find(buffers.begin(), buffers.end(), node->target()) != buffers.end())
-      written.insert(node);
+    for (const Node* value : written_by(*node)) roots.insert(storage.root_of(value));
+  for (const Node* node : program.graph->nodes()) {
+    const auto is_node = [&](const BufferMutation& mutation) { return mutation.buffer == node->target(); };
+    const bool is_mutated =
+        node->op() == Node::Op::kGetAttr &&
+        std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_node);
+    if (is_mutated || roots.count(storage.root_of(node)) != 0) written.insert(node);
+  }
   return written;
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/stable_sort.h"
+
 namespace qdq {
 namespace {
 
@@ -40,8 +42,7 @@ class ArenaPlanner {
     for (size_t s = 0; s < plan_.steps.size(); ++s) place_output(s);
     std::vector<size_t> order(tenancies_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return tenancies_[a].bytes > tenancies_[b].bytes; });
+    sort_stably(order, [&](size_t a, size_t b) { return tenancies_[a].bytes > tenancies_[b].bytes; });
     std::vector<size_t> placed;
     for (const size_t i : order) {
       place(tenancies_[i], placed);
@@ -85,7 +86,7 @@ class ArenaPlanner {
     std::vector<const Tenancy*> rivals;
     for (const size_t i : placed)
       if (tenancies_[i].begin <= tenancy.end && tenancy.begin <= tenancies_[i].end) rivals.push_back(&tenancies_[i]);
-    std::sort(rivals.begin(), rivals.end(), [](const Tenancy* a, const Tenancy* b) { return a->offset < b->offset; });
+    sort_stably(rivals, [](const Tenancy* a, const Tenancy* b) { return a->offset < b->offset; });
     for (const Tenancy* rival : rivals) {
       if (tenancy.offset + tenancy.bytes <= rival->offset) break;
       tenancy.offset = std::max(tenancy.offset, rival->offset + rival->bytes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/stable_sort.h"
 #include "op/letter_case.h"
 #include "tensor/strings.h"
 
@@ -46,7 +47,7 @@ const std::vector<NamedClass>& named_classes() {
 
 void add_outside(const Ranges& of, Ranges& out) {
   Ranges sorted = of;
-  std::sort(sorted.begin(), sorted.end());
+  sort_stably(sorted);
   char32_t next = 0;
   for (const auto& [first, last] : sorted) {
     if (first > next) out.emplace_back(next, first - 1);

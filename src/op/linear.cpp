@@ -1,5 +1,6 @@
 // Matrix products: linear layers, mm, bmm, matmul, einsum. Sums run over k ascending in double (integers: 64 bits) and
 // are rounded once.
+#include "base/stable_sort.h"
 #include "op/einsum.h"
 #include "op/elements.h"
 #include "op/families.h"
@@ -205,7 +206,7 @@ EinsumEquation parse_einsum(const std::string& text, const std::vector<size_t>& 
     // Without an arrow: what "..." stands for, then the letters that occur once, in alphabetical order.
     for (char c : letters)
       if (std::count(letters.begin(), letters.end(), c) == 1) out.output += c;
-    std::sort(out.output.begin(), out.output.end());
+    sort_stably(out.output);
     out.output = without_ellipsis("...", most_axes).value_or(".") + out.output;
   }
   for (char c : out.output)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/stable_sort.h"
 #include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
@@ -198,10 +199,8 @@ std::vector<QatConvBn> in_order_of_passes(const Graph& graph, std::vector<QatCon
   };
   std::unordered_map<std::string, size_t> place;
   for (const Node* node : graph.nodes()) place.emplace(node->name(), place.size());
-  std::sort(rewritten.begin(), rewritten.end(),
-            [&](const QatConvBn& a, const QatConvBn& b) { return place[a.norm] < place[b.norm]; });
-  std::stable_sort(rewritten.begin(), rewritten.end(),
-                   [&](const QatConvBn& a, const QatConvBn& b) { return rank(a) < rank(b); });
+  sort_stably(rewritten, [&](const QatConvBn& a, const QatConvBn& b) { return place[a.norm] < place[b.norm]; });
+  sort_stably(rewritten, [&](const QatConvBn& a, const QatConvBn& b) { return rank(a) < rank(b); });
   return rewritten;
 }
 
@@ -225,8 +224,7 @@ std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotatio
   for (Node* norm : graph.nodes())
     if (Node* conv = rewritable_conv(*norm, quantizer)) found.emplace_back(conv, norm);
   if (quantizer.compat() == Compat::kTorch26)
-    std::stable_sort(found.begin(), found.end(),
-                     [](const auto& a, const auto& b) { return pass_of(*a.first) < pass_of(*b.first); });
+    sort_stably(found, [](const auto& a, const auto& b) { return pass_of(*a.first) < pass_of(*b.first); });
   for (const auto& [conv, norm] : found) {
     Node *weight = conv->arg(1).node(), *bias = conv->arg(2).node();
     out.push_back(rewrite(graph, norm, conv, quantizer.compat()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/stable_sort.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/layers.h"
@@ -145,7 +146,7 @@ std::optional<Channels> in_order(const Channels& channels, const SymShape& sizes
   for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * lengths[i];
   std::vector<size_t> order(channels.axes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return channels.axes[a] < channels.axes[b]; });
+  sort_stably(order, [&](size_t a, size_t b) { return channels.axes[a] < channels.axes[b]; });
   Channels out{{}, std::vector<int64_t>(channels.names.size())};
   for (const size_t i : order) out.axes.push_back(channels.axes[i]);
   for (size_t at = 0; at < out.names.size(); ++at) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/stable_sort.h"
 #include "op/math.h"
 #include "quant/observers/observer_statistics.h"
 #include "quant/layers.h"
@@ -94,8 +95,7 @@ bool costs_bytes(const std::vector<Precision>& precisions) {
 
 OperatorPrecisions::OperatorPrecisions(Recovery& recovery, std::vector<Sensitivity> sensitivities)
     : recovery_(recovery), impl_(Prepared::Impl::of(recovery.prepared())) {
-  std::stable_sort(sensitivities.begin(), sensitivities.end(),
-                   [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
+  sort_stably(sensitivities, [](const Sensitivity& a, const Sensitivity& b) { return a.alone < b.alone; });
   for (Sensitivity& sensitivity : sensitivities)
     if (Node* node = impl_.program.graph->find(sensitivity.node)) candidates_.push_back({node, std::move(sensitivity)});
   for (const Precision precision : {Precision::kInt8Weights, Precision::kInt16, Precision::kBf16, Precision::kFloat})
@@ -139,7 +139,7 @@ std::vector<size_t> OperatorPrecisions::find_order(Precision precision) const {
     out.push_back(i);
   }
   if (precision == Precision::kInt8Weights)
-    std::stable_sort(out.begin(), out.end(), [&](size_t a, size_t b) { return decibels[a] < decibels[b]; });
+    sort_stably(out, [&](size_t a, size_t b) { return decibels[a] < decibels[b]; });
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/stable_sort.h"
 #include "quant/prepared_impl.h"
 #include "recover/sensitivity.h"
 
@@ -151,7 +152,7 @@ class Searcher {
     mark_front(out.trials);
     out.best = *std::min_element(out.trials.begin(), out.trials.end(),
                                  [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
-    std::stable_sort(out.trials.begin(), out.trials.end(), [](const PrecisionTrial& a, const PrecisionTrial& b) {
+    sort_stably(out.trials, [](const PrecisionTrial& a, const PrecisionTrial& b) {
       return std::pair(a.precision, a.operators) < std::pair(b.precision, b.operators);
     });
     out.reached = is_wished(out.best);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "base/stable_sort.h"
 #include "base/undo.h"
 #include "kernel/difference.h"
 #include "op/facts.h"
@@ -236,8 +237,9 @@ std::vector<size_t> disputed_choices(const std::vector<RangeChoice>& choices, co
       const std::vector<double>& errors = choices[i].errors;
       disputed.emplace_back(std::fabs(errors[best[i]] - errors[local[i]]), i);
     }
-  std::sort(disputed.begin(), disputed.end(),
-            [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  sort_stably(disputed, [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  });
   constexpr size_t kMostTrials = 64;
   disputed.resize(std::min(disputed.size(), kMostTrials));
   std::vector<size_t> out;

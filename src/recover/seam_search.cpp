@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "base/stable_sort.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "recover/channel_axes.h"
@@ -261,7 +262,7 @@ class SeamSearch {
     const int64_t along = axis_of(value, std::ssize(value.meta.val.tensor()->sizes) + 1);
     Axes axes{along};
     for (const int64_t axis : channels.axes) axes.push_back(axis + (axis >= along));
-    std::sort(axes.begin(), axes.end());
+    sort_stably(axes);
     const auto part = part_of(value, axes);
     return part && part->axes == channels.axes && trace_whole(*part, axes, channels.names);
   }

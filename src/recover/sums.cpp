@@ -1,7 +1,7 @@
 // Sums and products of activations whose range explodes.
-#include <algorithm>
 #include <unordered_set>
 
+#include "base/stable_sort.h"
 #include "base/undo.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
@@ -63,8 +63,7 @@ void sort_by_loss(Recovery& recovery, std::vector<Node*>& nodes) {
     recovery.tell_again();
     floats.run(*batch);
   }
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [&](const Node* a, const Node* b) { return errors[a].decibels() < errors[b].decibels(); });
+  sort_stably(nodes, [&](const Node* a, const Node* b) { return errors[a].decibels() < errors[b].decibels(); });
 }
 
 }  // namespace

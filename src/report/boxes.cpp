@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/stable_sort.h"
 
 namespace qdq {
 
@@ -49,7 +50,7 @@ Tensor with_samples(const Tensor& output, int64_t rank) {
 double area(double width, double height) { return std::max(0.0, width) * std::max(0.0, height); }
 
 std::vector<Box> without_doubles(std::vector<Box> found) {
-  std::stable_sort(found.begin(), found.end(), [](const Box& a, const Box& b) { return a.score > b.score; });
+  sort_stably(found, [](const Box& a, const Box& b) { return a.score > b.score; });
   std::vector<Box> kept;
   for (const Box& box : found) {
     if (kept.size() == kMostBoxes) break;

@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/stable_sort.h"
 #include "format/json.h"
 #include "kernel/difference.h"
 #include "op/size_symbols.h"
@@ -248,7 +249,7 @@ Json Evaluation::report(size_t kept) {
   const auto differs = [&](size_t i) { return a[i].top[0].label != b[i].top[0].label; };
   std::vector<size_t> order(a.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t i, size_t k) {
+  sort_stably(order, [&](size_t i, size_t k) {
     if (differs(i) != differs(k)) return differs(i);
     return moved_[i] != moved_[k] ? moved_[i] > moved_[k] : i < k;
   });

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/stable_sort.h"
 #include "exec/interpreter.h"
 #include "format/json.h"
 #include "graph/shown_module.h"
@@ -345,7 +346,7 @@ Json LayerComparison::json(size_t candidate) const {
   std::vector<const Layer*> sorted;
   for (const Layer& layer : candidates_.at(candidate)->layers)
     if (layer.total.elements > 0) sorted.push_back(&layer);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const Layer* a, const Layer* b) {
+  sort_stably(sorted, [](const Layer* a, const Layer* b) {
     return share_of(a->total.difference) > share_of(b->total.difference);
   });
   Json out = Json::array();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/stable_sort.h"
 #include "report/boxes.h"
 
 namespace qdq {
@@ -68,7 +69,7 @@ std::vector<bool> met(const std::vector<Box>& found, const std::vector<Box>& tru
 
 // Of the boxes of all samples of one class: (score, whether it meets one), best first.
 double average_precision(std::vector<std::pair<double, bool>> ranked, int64_t wanted) {
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  sort_stably(ranked, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<double> recalls, precisions;
   int64_t right = 0;
   for (size_t i = 0; i < ranked.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/disk_blocks.h"
+#include "base/stable_sort.h"
 #include "base/version.h"
 #include "format/bytes.h"
 #include "format/sha256.h"
@@ -37,7 +38,7 @@ std::string program_hash(const Program& program) {
   for (const Attribute& attribute : program.attributes)
     attributes.push_back(concat("\n", attribute.name, " ", to_string(attribute.tensor.dtype()),
                                 to_string(attribute.tensor.sizes()), " ", bytes_hash(attribute.tensor)));
-  std::sort(attributes.begin(), attributes.end());
+  sort_stably(attributes);
   for (const std::string& attribute : attributes) text += attribute;
   return sha256_of(text);
 }

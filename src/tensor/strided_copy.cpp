@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/stable_sort.h"
+
 namespace qdq {
 namespace {
 
@@ -20,8 +22,7 @@ std::vector<Axis> joined_axes(std::span<const int64_t> sizes, std::span<const in
   std::vector<Axis> axes;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] != 1) axes.push_back({sizes[i], from[i], to[i]});
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return std::llabs(a.to) > std::llabs(b.to); });
+  sort_stably(axes, [](const Axis& a, const Axis& b) { return std::llabs(a.to) > std::llabs(b.to); });
   std::vector<Axis> joined;
   for (const Axis& axis : axes) {
     if (!joined.empty() && joined.back().from == axis.size * axis.from && joined.back().to == axis.size * axis.to)

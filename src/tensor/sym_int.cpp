@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "base/stable_sort.h"
 #include "tensor/sym_arithmetic.h"
 
 namespace qdq {
@@ -88,7 +89,7 @@ SymInt SymInt::operator*(const SymInt& other) const {
       product.insert(product.end(), b.begin(), b.end());
       QDQ_CHECK(product.size() <= kMaxFactors, kInvalidArgument, "a symbolic size has a product of more than ",
                 kMaxFactors, " factors");
-      std::sort(product.begin(), product.end());
+      sort_stably(product);
       out.add_term(product, checked_mul(x, y));
     }
   }

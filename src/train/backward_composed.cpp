@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/stable_sort.h"
 #include "op/elements.h"
 #include "train/composition.h"
 
@@ -79,7 +80,7 @@ Terms einsum(const BackwardCall& c) {
   for (std::string part : labels) {
     std::erase(part, '.');
     std::string once = part;
-    std::sort(once.begin(), once.end());
+    sort_stably(once);
     QDQ_CHECK(std::unique(once.begin(), once.end()) == once.end(), kUnsupported, c.call.op().target,
               " has no gradient for a diagonal, as \"", equation, "\" has it");
   }

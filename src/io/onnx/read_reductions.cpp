@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/stable_sort.h"
 #include "io/onnx/chains.h"
 #include "op/targets.h"
 
@@ -15,7 +16,7 @@ std::optional<std::vector<int64_t>> reduced_axes(OnnxCall& call) {
   if (axes.empty() && call.integer("noop_with_empty_axes", 0) != 0) return std::nullopt;
   if (axes.empty())
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
-  std::sort(axes.begin(), axes.end());
+  sort_stably(axes);
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   return axes;
 }

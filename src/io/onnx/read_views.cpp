@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/stable_sort.h"
 #include "io/onnx/chains.h"
 #include "op/size_symbols.h"
 #include "tensor/strings.h"
@@ -264,7 +265,7 @@ void unsqueeze(OnnxCall& call) {
   Node* out = call.tensor(0);
   std::vector<int64_t> axes = call.has(1) ? call.integers(1) : call.integers("axes", {});
   for (int64_t& axis : axes) axis = call.axis(axis, call.rank(0) + axes.size());
-  std::sort(axes.begin(), axes.end());
+  sort_stably(axes);
   const auto twice = std::adjacent_find(axes.begin(), axes.end());
   if (twice != axes.end()) call.refuse("adds axis ", *twice, " twice");
   for (const int64_t axis : axes) out = call.call("unsqueeze.default", {out, axis});

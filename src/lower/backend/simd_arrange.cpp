@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "base/stable_sort.h"
 #include "kernel/pointwise_int8.h"
 #include "kernel/rows.h"
 #include "lower/backend/simd_steps.h"
@@ -20,7 +21,7 @@ std::vector<Axis> axes_of(const PlanBuffer& in, const PlanBuffer& out) {
   const Shape from = in.strides(), to = out.strides();
   for (size_t i = 0; i < out.sizes.size(); ++i)
     if (out.sizes[i] != 1) axes.push_back({out.sizes[i], from[i], to[i]});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.to > b.to; });
+  sort_stably(axes, [](const Axis& a, const Axis& b) { return a.to > b.to; });
   std::vector<Axis> joined;
   for (const Axis& axis : axes) {
     const bool follows =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/stable_sort.h"
 #include "op/targets.h"
 #include "quant/fx/call_settings.h"
 #include "quant/unmatched_settings.h"
@@ -51,8 +52,7 @@ class Builder {
     for (const BackendPatternConfig& config : request.backend.configs)
       patterns_.push_back({&config, with_recorded_names(config.pattern), size_of(config.pattern)});
     // The longer ones first, single operators last.
-    std::stable_sort(patterns_.begin(), patterns_.end(),
-                     [](const Searched& a, const Searched& b) { return a.size > b.size; });
+    sort_stably(patterns_, [](const Searched& a, const Searched& b) { return a.size > b.size; });
     const PrepareCustomConfig& custom = request.custom;
     const TracerScope scope{request.key, request.path, [&](const std::string& path, const std::string& type) {
                               return custom.is_non_traceable(path, type) || custom.standalone(path, type) != nullptr;

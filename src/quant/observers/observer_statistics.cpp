@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/stable_sort.h"
 #include "kernel/observe.h"
 
 namespace qdq {
@@ -15,7 +16,7 @@ namespace {
 bool is_dense(const Tensor& x) {
   std::vector<size_t> axes(x.sizes().size());
   std::iota(axes.begin(), axes.end(), size_t{0});
-  std::sort(axes.begin(), axes.end(), [&](size_t a, size_t b) { return x.strides()[a] < x.strides()[b]; });
+  sort_stably(axes, [&](size_t a, size_t b) { return x.strides()[a] < x.strides()[b]; });
   int64_t expected = 1;
   for (const size_t axis : axes) {
     if (x.sizes()[axis] == 1) continue;

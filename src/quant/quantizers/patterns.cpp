@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/stable_sort.h"
 #include "op/facts.h"
 
 namespace qdq {
@@ -162,9 +163,8 @@ std::vector<PatternChain> PatternAnnotator::chains(const PatternRow& row, size_t
       }
     out = std::move(longer);
   }
-  std::stable_sort(out.begin(), out.end(), [&](const PatternChain& a, const PatternChain& b) {
-    return position[a.back()] < position[b.back()];
-  });
+  sort_stably(out,
+              [&](const PatternChain& a, const PatternChain& b) { return position[a.back()] < position[b.back()]; });
   return out;
 }
 
