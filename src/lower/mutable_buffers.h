@@ -12,8 +12,8 @@ namespace qdq {
 // The attributes that the program writes to, by a mutation of its signature or by an operator in place, in order.
 std::vector<std::string> written_buffers(const Program& program);
 
-// The nodes whose values operators write to in place, and those that these are views of: they may differ between two
-// reads. A buffer is all nodes that read it.
+// The nodes whose values share elements with one that operators write to in place: they may differ between two reads. A
+// buffer is all nodes that read it.
 std::unordered_set<const Node*> written_values(const Program& program);
 
 // Operators in place that write to buffers become the functional ones, with a mutation in the signature, as
