@@ -384,11 +384,10 @@ Interpreter::Impl::Run Interpreter::Impl::begin(std::span<const Value> inputs) {
 
 // The attributes may be others at every run, and are mostly the same.
 const Tensor& Interpreter::Impl::attribute_of(NodeStep& step) {
-  const std::vector<Attribute>& all = program->attributes;
-  const auto is_it = [&](size_t i) { return i < all.size() && all[i].name == step.node->target(); };
-  if (!is_it(step.attribute))
-    for (step.attribute = 0; step.attribute < all.size() && !is_it(step.attribute);) ++step.attribute;
-  const bool is_there = is_it(step.attribute) && all[step.attribute].tensor.defined();
+  const Attributes& all = program->attributes;
+  if (step.attribute >= all.size() || all[step.attribute].name != step.node->target())
+    step.attribute = all.place_of(step.node->target());
+  const bool is_there = step.attribute < all.size() && all[step.attribute].tensor.defined();
   return is_there ? all[step.attribute].tensor : program->attribute_of(*step.node);
 }
 

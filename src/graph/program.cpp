@@ -8,35 +8,16 @@
 namespace qdq {
 
 const Attribute* Program::find_attribute(std::string_view name) const {
-  for (const Attribute& attribute : attributes)
-    if (attribute.name == name) return &attribute;
-  return nullptr;
+  const size_t place = attributes.place_of(name);
+  return place == attributes.size() ? nullptr : &attributes[place];
 }
 
 Attribute* Program::find_attribute(std::string_view name) {
   return const_cast<Attribute*>(static_cast<const Program*>(this)->find_attribute(name));
 }
 
-Attribute& Program::add_attribute(Attribute attribute) {
-  QDQ_CHECK(find_attribute(attribute.name) == nullptr, kInvalidArgument, "the program has an attribute '",
-            attribute.name, "' already");
-  attributes.push_back(std::move(attribute));
-  return attributes.back();
-}
-
-std::string Program::unique_attribute_name(std::string candidate) const {
-  if (find_attribute(candidate) == nullptr) return candidate;
-  candidate += '_';
-  std::unordered_set<std::string_view> taken;  // what follows
-  for (const Attribute& attribute : attributes)
-    if (attribute.name.starts_with(candidate)) taken.insert(std::string_view(attribute.name).substr(candidate.size()));
-  int64_t number = 1;
-  while (taken.count(std::to_string(number)) != 0) ++number;
-  return candidate + std::to_string(number);
-}
-
 void Program::erase_attribute(std::string_view name) {
-  std::erase_if(attributes, [&](const Attribute& attribute) { return attribute.name == name; });
+  attributes.erase_if([&](const Attribute& attribute) { return attribute.name == name; });
 }
 
 void Program::erase_unused_attributes() {
@@ -44,7 +25,7 @@ void Program::erase_unused_attributes() {
   for (const Node* node : graph->nodes())
     if (node->op() == Node::Op::kGetAttr) used.insert(node->target());
   for (const BufferMutation& mutation : buffer_mutations) used.insert(mutation.buffer);
-  std::erase_if(attributes, [&](const Attribute& attribute) { return used.count(attribute.name) == 0; });
+  attributes.erase_if([&](const Attribute& attribute) { return used.count(attribute.name) == 0; });
 }
 
 const Tensor& Program::attribute_of(const Node& get_attr) const {

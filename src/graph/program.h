@@ -8,19 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "graph/attributes.h"
 #include "graph/graph.h"
 
 namespace qdq {
-
-// A tensor that the graph reads through get_attr nodes.
-struct Attribute {
-  enum class Kind { kParameter, kBuffer, kConstant };
-  std::string name;  // "layer1.0.conv1.weight"
-  Tensor tensor;
-  Kind kind = Kind::kBuffer;
-  bool persistent = true;      // buffers only: whether it belongs to the state dict
-  bool requires_grad = false;  // parameters only
-};
 
 // A user output that is not simply the value of a node in the output node's list: a buffer that the graph mutates.
 struct BufferMutation {
@@ -56,7 +47,7 @@ class Program {
   Program() : graph(std::make_unique<Graph>()) {}
 
   std::unique_ptr<Graph> graph;
-  std::vector<Attribute> attributes;  // in the file's order
+  Attributes attributes;
   std::vector<BufferMutation> buffer_mutations;
   std::vector<ConstantInput> constant_inputs;       // in order of position
   std::map<std::string, ValueRange> symbol_ranges;  // of the symbols in sizes: "s0" -> 1..1024
@@ -74,9 +65,9 @@ class Program {
   const Attribute* find_attribute(std::string_view name) const;  // or null
   Attribute* find_attribute(std::string_view name);
   // Throws Error{kInvalidArgument} if the name is taken.
-  Attribute& add_attribute(Attribute attribute);
+  Attribute& add_attribute(Attribute attribute) { return attributes.add(std::move(attribute)); }
   // A name of the form `candidate`, `candidate_1`, ... that no attribute has.
-  std::string unique_attribute_name(std::string candidate) const;
+  std::string unique_attribute_name(std::string candidate) const { return attributes.free_name(std::move(candidate)); }
   void erase_attribute(std::string_view name);
   // Erases the attributes that no get_attr node reads and no mutation writes.
   void erase_unused_attributes();

@@ -58,7 +58,7 @@ Node* outer_tensor(Program& program, const Attribute& wanted) {
 void lift_tensors(Program& program, Node* node, std::vector<std::shared_ptr<Program>>& bodies) {
   Argument::List captured = node->args().back().list();
   for (const auto& body : bodies) {
-    for (const Attribute& attribute : std::vector<Attribute>(body->attributes)) {
+    for (const Attribute& attribute : Attributes(body->attributes)) {
       captured.emplace_back(outer_tensor(program, attribute));
       const ValueMeta& value = captured.back().node()->meta.val;
       for (const auto& other : bodies) {

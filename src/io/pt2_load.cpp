@@ -228,10 +228,9 @@ class ProgramReader {
                ", but the file holds ", to_string(actual.dtype), to_string(actual.sizes));
     node->meta.val.value = actual;
     // PyTorch names a tied weight once for each module that has it.
-    const auto [same, is_new] = attribute_names_.emplace(attribute.name, program_.attributes.size());
-    if (is_new) program_.attributes.push_back(std::move(attribute));
-    else if (program_.attributes[same->second].kind != attribute.kind)
-      name.bad("is '", attribute.name, "', an input of another kind too");
+    const Attribute* same = program_.find_attribute(attribute.name);
+    if (same == nullptr) program_.add_attribute(std::move(attribute));
+    else if (same->kind != attribute.kind) name.bad("is '", attribute.name, "', an input of another kind too");
   }
 
   void read_user_input(const std::string& kind, const Place& spec, const Place& input) {
@@ -528,8 +527,8 @@ class ProgramReader {
       Argument result = argument(outputs[i]);
       if (kind == "buffer_mutation") {
         const Place buffer = spec["buffer_name"];
-        const auto found = attribute_names_.find(buffer.string());
-        if (found == attribute_names_.end() || program_.attributes[found->second].kind != Attribute::Kind::kBuffer)
+        const Attribute* found = program_.find_attribute(buffer.string());
+        if (found == nullptr || found->kind != Attribute::Kind::kBuffer)
           buffer.bad("is '", buffer.string(), "', which is not a buffer of the program");
         if (!result.is_node() || value(spec["arg"]["name"]) != result.node())
           spec.bad("does not name the graph's output");
@@ -563,8 +562,7 @@ class ProgramReader {
   Program program_;
   size_t user_inputs_ = 0;
   std::unordered_map<std::string, ValueMeta> metas_;
-  std::unordered_map<std::string, Node*> values_;            // by their names in the file
-  std::unordered_map<std::string, size_t> attribute_names_;  // index in program_.attributes
+  std::unordered_map<std::string, Node*> values_;  // by their names in the file
 };
 
 }  // namespace

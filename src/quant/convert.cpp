@@ -83,7 +83,7 @@ class Replacer {
   Node* buffer(const std::string& prefix, Tensor value) {
     std::string base = prefix;
     std::replace(base.begin(), base.end(), '.', '_');
-    int64_t n = 0;
+    int64_t& n = next_buffer_[base];
     while (program_.find_attribute(base + std::to_string(n))) ++n;
     const std::string name = base + std::to_string(n);
     Node* node = graph_.get_attr(name);
@@ -272,6 +272,7 @@ class Replacer {
   const Prepared::Impl& prepared_;
   const std::vector<ObserverGroup>& groups_;  // of the prepared program, but for those that equalization changed
   std::vector<std::string> uncalibrated_;
+  std::unordered_map<std::string, int64_t> next_buffer_;  // of each prefix, the first number that may be free
 };
 
 // PyTorch names these two overloads, not sym_size.int, which counts as a user like any other.

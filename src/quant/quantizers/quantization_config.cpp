@@ -136,6 +136,7 @@ bool is_in_module_type(const Node& node, const std::string& type) {
 }
 
 void convert_scalars_to_attributes(Program& program, Compat compat) {
+  int64_t n = 0;
   for (Node* node : program.graph->nodes()) {
     if (!node->is(op::kAdd) && !node->is(op::kMul)) continue;
     const TensorMeta* result = node->meta.val.tensor();
@@ -143,7 +144,6 @@ void convert_scalars_to_attributes(Program& program, Compat compat) {
     for (size_t i = 0; i < node->args().size(); ++i) {
       const std::optional<double> number = node->arg(i).number();
       if (!number) continue;
-      int64_t n = 0;
       while (program.find_attribute("_tensor_constant_" + std::to_string(n))) ++n;
       const std::string name = "_tensor_constant_" + std::to_string(n);
       program.add_attribute({name, Tensor::scalar(static_cast<float>(*number)), Attribute::Kind::kBuffer, true, false});

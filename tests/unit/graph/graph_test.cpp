@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "graph/program.h"
 #include "graph/schema.h"
 #include "graph/shown_module.h"
@@ -132,6 +134,34 @@ TEST(Program, VerifyNamesTheNodeThatIsWrong) {
   Program missing = conv_relu();
   missing.erase_attribute("conv.weight");
   EXPECT_THROW(verify_program(missing), Error);
+}
+
+TEST(Program, AttributesAreFoundAfterOthersWent) {
+  Program program;
+  for (const char* name : {"a", "b", "b_1", "b_3"}) program.add_attribute({name, Tensor::scalar(1.0f)});
+  EXPECT_THROW(program.add_attribute({"b", Tensor::scalar(2.0f)}), Error);
+  EXPECT_EQ(program.attributes.size(), 4u);
+  EXPECT_EQ(program.unique_attribute_name("b"), "b_2");
+  EXPECT_EQ(program.unique_attribute_name("b"), "b_2");  // it is not taken by the question
+  program.add_attribute({"b_2", Tensor::scalar(2.0f)});
+  EXPECT_EQ(program.unique_attribute_name("b"), "b_4");
+  program.erase_attribute("a");
+  program.erase_attribute("b_1");
+  EXPECT_EQ(program.find_attribute("a"), nullptr);
+  ASSERT_NE(program.find_attribute("b_2"), nullptr);
+  EXPECT_EQ(program.find_attribute("b_2")->name, "b_2");
+  EXPECT_EQ(program.unique_attribute_name("b"), "b_1");
+}
+
+// A search among all attributes for each takes minutes for this many.
+TEST(Program, ManyAttributesAreAddedInTimeThatGrowsWithTheirNumber) {
+  constexpr size_t kAttributes = 100000;
+  Program program;
+  const std::clock_t begin = std::clock();
+  for (size_t i = 0; i < kAttributes; ++i)
+    program.add_attribute({program.unique_attribute_name("weight"), Tensor::scalar(1.0f)});
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  EXPECT_EQ(program.attributes[kAttributes - 1].name, concat("weight_", kAttributes - 1));
 }
 
 TEST(Schema, ParsesPyTorchsDeclarations) {
