@@ -51,7 +51,7 @@ class ControlFlowOps : public OpBackend {
 
   std::string_view name() const override { return name_; }
 
-  std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program&) override {
+  std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const WrittenAttributes&) override {
     const OpDef* op = find_op(node.target());
     if (op == nullptr || op->family != Family::kControlFlow) return std::string();
     if (op->expand) return std::make_unique<ExpandedOp>(prepare_);

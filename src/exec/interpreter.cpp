@@ -198,6 +198,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
         const auto interpreter = std::make_shared<Interpreter>(inner, backends);
         return [interpreter](std::span<const Value> inputs) { return interpreter->run_values(inputs); };
       });
+  const WrittenAttributes written = written_attributes(*program);
   for (const Node* node : program->graph->nodes()) {
     slots.emplace(node, steps.size());
     NodeStep step;
@@ -209,7 +210,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
         step.item = static_cast<size_t>(*node->arg(1).integer());
       OpPlacement placement{node, "reference"};
       for (OpBackend* backend : backends) {
-        auto outcome = backend->compile(*node, *program);
+        auto outcome = backend->compile(*node, written);
         if (auto* compiled = std::get_if<std::unique_ptr<CompiledOp>>(&outcome)) {
           step.compiled = std::move(*compiled);
           placement.backend = backend->name();
@@ -219,7 +220,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
         if (!reason.empty()) placement.refusals.emplace_back(backend->name(), std::move(reason));
       }
       if (!step.compiled && step.op->family == Family::kControlFlow) {
-        step.compiled = std::move(std::get<0>(control_flow->compile(*node, *program)));
+        step.compiled = std::move(std::get<0>(control_flow->compile(*node, written)));
         placement.backend = control_flow->name();
       }
       placements.push_back(std::move(placement));

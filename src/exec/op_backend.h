@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/tail.h"
+#include "exec/written_attributes.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -51,8 +52,10 @@ class OpBackend {
   virtual std::string_view name() const = 0;
   // A compiled operator, or the reason why this node is refused ("dtype int8", "dilation 2"); the next backend is asked
   // then. A backend decides by what Node::meta tells. Where only the values of a run tell, the operator runs the
-  // reference and says so (CompiledOp::run_reference).
-  virtual std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program& program) = 0;
+  // reference and says so (CompiledOp::run_reference). `written`: of the node's program; other attributes keep their
+  // values, and may be packed once.
+  virtual std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node,
+                                                                         const WrittenAttributes& written) = 0;
 };
 
 // The portable float kernels (kernel/): the same bits natively and in WASM, for any SIMD width and number of threads.

@@ -22,38 +22,21 @@ namespace {
 
 using Outcome = std::variant<std::unique_ptr<CompiledOp>, std::string>;
 
-// The node that has the bytes of a value: observers, which pass their input on, and views are looked through.
+// The node that has the bytes of a value.
 const Node* source_of(const Node* node) {
-  const auto passes_on = [](const Node& one) {
-    const OpDef* op = op_of(one);
-    return one.op() == Node::Op::kCallModule || one.is(op::kGetItem) || (op != nullptr && is_view(*op));
-  };
-  while (node != nullptr && passes_on(*node)) node = node->arg(0).node();
+  while (node != nullptr && shares_bytes(*node)) node = node->arg(0).node();
   return node;
-}
-
-bool is_mutated(const Program& program, const std::string& attribute) {
-  for (const BufferMutation& mutation : program.buffer_mutations)
-    if (mutation.buffer == attribute) return true;
-  for (const Node* node : program.graph->nodes()) {
-    if (node->op() != Node::Op::kCallFunction) continue;
-    const OpDef* op = find_op(node->target());
-    if (op == nullptr || op->schema->arguments.empty() || !op->schema->arguments[0].is_mutated) continue;
-    const Node* written = source_of(node->arg(0).node());
-    if (written != nullptr && written->op() == Node::Op::kGetAttr && written->target() == attribute) return true;
-  }
-  return false;
 }
 
 // A weight may be packed once if its bytes cannot change behind the cache: an attribute that nothing writes to, or a
 // tensor that is computed anew at every run.
-bool is_cacheable(const Node& node, size_t index, const Program& program) {
+bool is_cacheable(const Node& node, size_t index, const WrittenAttributes& written) {
   bool cacheable = true, any = false;
   const auto look = [&](const Node* weight) {
     const Node* source = source_of(weight);
     any = true;
     if (source == nullptr || source->op() == Node::Op::kPlaceholder) cacheable = false;
-    else if (source->op() == Node::Op::kGetAttr) cacheable = cacheable && !is_mutated(program, source->target());
+    else if (source->op() == Node::Op::kGetAttr) cacheable = cacheable && written.count(source->target()) == 0;
   };
   node.arg(index).for_each_node(look);
   return any && cacheable;
@@ -443,7 +426,7 @@ class SimdOps : public OpBackend {
  public:
   std::string_view name() const override { return "simd"; }
 
-  Outcome compile(const Node& node, const Program& program) override {
+  Outcome compile(const Node& node, const WrittenAttributes& written) override {
     constexpr std::string_view kNone = "the operator has no SIMD kernel of its own";
     const OpDef* op = op_of(node);
     if (op == nullptr) return std::string(kNone);
@@ -456,7 +439,7 @@ class SimdOps : public OpBackend {
     for (const std::span<const SimdOp> rows :
          {index_simd_ops(), picking_simd_ops(), joining_simd_ops(), padding_simd_ops()})
       if (const SimdOp* moving = find_simd_op(rows, name))
-        return moving->make(node, keeps(node, moving->weight, program));
+        return moving->make(node, keeps(node, moving->weight, written));
     for (const std::span<const SimdOp> rows : {comparing_simd_ops(), placing_simd_ops(), casting_simd_ops()}) {
       const SimdOp* taken = op->is_in_place() ? nullptr : find_simd_op(rows, name);
       if (taken == nullptr) continue;
@@ -468,7 +451,7 @@ class SimdOps : public OpBackend {
     const bool is_half = !quantizes && is_half_dtype(result);
     const bool takes_integers = result == DType::kS32 && !op->is_in_place();
     if (const SimdOp* of_integers = takes_integers ? find_simd_op(integer_simd_ops(), name) : nullptr)
-      return of_integers->make(node, keeps(node, of_integers->weight, program));
+      return of_integers->make(node, keeps(node, of_integers->weight, written));
     const bool are_bytes = result == DType::kU8 || result == DType::kS8;
     if (are_bytes && name.starts_with("aten.upsample_") && find(name) != nullptr) return find(name)->make(node, false);
     if (chooses_among_bytes(node, name)) return make_simd_half(find(name)->make(node, false), node, -1, false);
@@ -477,15 +460,15 @@ class SimdOps : public OpBackend {
     const SimdOp* taken = find(name);
     if (taken == nullptr) return std::string(kNone);
     if (std::string reason = taken->obstacle == nullptr ? "" : taken->obstacle(node); !reason.empty()) return reason;
-    const bool packs_once = keeps(node, taken->weight, program) && keeps(node, taken->other_weight, program);
+    const bool packs_once = keeps(node, taken->weight, written) && keeps(node, taken->other_weight, written);
     if (is_half) return make_simd_half(taken->make(node, packs_once), node, taken->weight, packs_once);
     return taken->make(node, packs_once);
   }
 
  private:
   // Whether the argument, if there is one, may be packed once.
-  static bool keeps(const Node& node, int weight, const Program& program) {
-    return weight < 0 || is_cacheable(node, static_cast<size_t>(weight), program);
+  static bool keeps(const Node& node, int weight, const WrittenAttributes& written) {
+    return weight < 0 || is_cacheable(node, static_cast<size_t>(weight), written);
   }
 };
 

@@ -86,7 +86,7 @@ std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
 }
 
 void Prepared::Impl::observe_constants() {
-  const std::unordered_set<std::string> written = written_attributes(program);
+  const WrittenAttributes written = written_attributes(program);
   const auto is_constant = [&](const std::string& observer) {
     const Node* input = program.graph->find(observer)->arg(0).node();
     return input->op() == Node::Op::kGetAttr && written.count(input->target()) == 0;

@@ -3,15 +3,14 @@
 
 #include <optional>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/disk_blocks.h"
 #include "exec/interpreter.h"
+#include "exec/written_attributes.h"
 #include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
-#include "quant/written_values.h"
 
 namespace qdq {
 
@@ -20,7 +19,7 @@ namespace {
 // Values of nodes that depend on constants only.
 class Constants {
  public:
-  explicit Constants(const Program& program) : program_(program), mutated_(written_attributes(program)) {}
+  explicit Constants(const Program& program) : program_(program), written_(written_attributes(program)) {}
 
   std::optional<Tensor> tensor(const Node& node) {
     const std::optional<Value> value = evaluate(node);
@@ -34,7 +33,7 @@ class Constants {
     if (known != values_.end()) return known->second;
     std::optional<Value> value;
     if (node.op() == Node::Op::kGetAttr) {
-      if (!mutated_.count(node.target())) value = Value(program_.attribute_of(node));
+      if (!written_.count(node.target())) value = Value(program_.attribute_of(node));
     } else if (const OpDef* op = op_of(node); op && op->family != Family::kDequantize && !op->is_in_place() &&
                                               op->family != Family::kDropout && !node.input_nodes().empty()) {
       value = call(node, *op);
@@ -59,7 +58,7 @@ class Constants {
     const Call<Tensor> arguments(op, std::move(args), std::move(kwargs));
     if (op.family != Family::kQuantize) return op.eval(arguments);
     // Integers are the same however they are computed, and weights are large.
-    auto compiled = backend_->compile(node, program_);
+    auto compiled = backend_->compile(node, written_);
     auto* fast = std::get_if<std::unique_ptr<CompiledOp>>(&compiled);
     Value out = fast ? (*fast)->run(arguments) : op.eval(arguments);
     for (const Tensor* tensor : {arguments[0].get_if<Tensor>(), std::as_const(out).get_if<Tensor>()})
@@ -89,7 +88,7 @@ class Constants {
   }
 
   const Program& program_;
-  const std::unordered_set<std::string> mutated_;
+  const WrittenAttributes written_;
   const std::unique_ptr<OpBackend> backend_ = make_simd_ops();
   std::unordered_map<const Node*, std::optional<Value>> values_;
 };

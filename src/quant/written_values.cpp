@@ -4,26 +4,14 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/written_attributes.h"
 #include "op/facts.h"
-#include "op/targets.h"
 
 namespace qdq {
 namespace {
 
 constexpr char kWritten[] = "an operator writes into its result later, which readers of integers would miss";
 constexpr char kReads[] = "it reads a tensor that an operator writes into through a view, which integers would miss";
-
-// Whether it may write to its first argument; of an operator that qdq does not have nobody knows.
-bool may_write(const Node& node) {
-  const OpDef* op = op_of(node);
-  return (op ? op->is_in_place() : node.op() == Node::Op::kCallFunction) && node.arg(0).is_node();
-}
-
-// Whether the result is, or may be, in the bytes of the first argument.
-bool shares_bytes(const Node& node) {
-  const OpDef* op = op_of(node);
-  return op != nullptr && (is_view(*op) || op->is_in_place() || node.is(op::kGetItem)) && node.arg(0).is_node();
-}
 
 // What a node writes to, from its first argument to the value whose bytes these are.
 std::vector<Node*> chain_of(const Node& write) {
@@ -111,17 +99,6 @@ class Eraser {
 };
 
 }  // namespace
-
-std::unordered_set<std::string> written_attributes(const Program& program) {
-  std::unordered_set<std::string> out;
-  for (const BufferMutation& mutation : program.buffer_mutations) out.insert(mutation.buffer);
-  for (const Node* node : program.graph->nodes()) {
-    if (!may_write(*node)) continue;
-    const Node* base = chain_of(*node).back();
-    if (base->op() == Node::Op::kGetAttr) out.insert(base->target());
-  }
-  return out;
-}
 
 void own_written_attributes(Program& program) {
   for (const std::string& name : written_attributes(program))

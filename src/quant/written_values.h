@@ -1,18 +1,11 @@
 // Values that operators write into after they were made: buffers with state, and tensors behind views.
 #pragma once
 
-#include <string>
-#include <unordered_set>
-
 #include "quant/annotation.h"
 
 namespace qdq {
 
-// The attributes that a run of the program changes: those of its buffer mutations, and those that an operator writes to
-// directly or through views.
-std::unordered_set<std::string> written_attributes(const Program& program);
-
-// Gives the program bytes of its own for them, so that its runs do not change those of its copies.
+// Gives the program bytes of its own for the attributes that its runs write, so that its copies keep theirs.
 void own_written_attributes(Program& program);
 
 // Takes back what a quantizer wants of values that an operator writes into while others read them behind the write, and

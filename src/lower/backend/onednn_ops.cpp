@@ -313,7 +313,7 @@ class OneDnnOps : public OpBackend {
  public:
   std::string_view name() const override { return "onednn"; }
 
-  std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const Program&) override {
+  std::variant<std::unique_ptr<CompiledOp>, std::string> compile(const Node& node, const WrittenAttributes&) override {
     omp_set_num_threads(num_threads());  // Debian's oneDNN runs on OpenMP
     const TensorMeta* meta = node.meta.val.tensor();
     if (meta != nullptr && meta->dtype != DType::kF32)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <map>
 
 #include "base/parallel.h"
@@ -308,6 +309,43 @@ TEST(Interpreter, KeepsAValueThatOthersReadFromWhatIsBehindIt) {
     EXPECT_NEAR(found[1].data<float>()[i], expected[1].data<float>()[i], 1e-5);
     EXPECT_NEAR(state.data<float>()[i], expected_state.data<float>()[i], 1e-5);
   }
+}
+
+// A search for writes at every layer takes a minute for this many.
+TEST(Interpreter, ManyLayersArePreparedInTimeThatGrowsWithTheirNumber) {
+  constexpr size_t kLayers = 20000;
+  Program program;
+  Node* last = program.graph->create(Node::Op::kPlaceholder, "x");
+  last->meta.val.value = TensorMeta{DType::kF32, {2, 2}, {}, false};
+  for (size_t i = 0; i < kLayers; ++i) {
+    const std::string name = concat("weight_", i);
+    program.add_attribute({name, Tensor::empty({2, 2}, DType::kF32)});
+    Node* product = program.graph->call("torch.ops.aten.mm.default", {last, program.graph->get_attr(name)});
+    product->meta = last->meta;
+    last = product;
+  }
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{last})});
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  const std::clock_t begin = std::clock();
+  const Interpreter interpreter(program, {simd.get()});
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  EXPECT_EQ(interpreter.placements().size(), kLayers);
+}
+
+// A view of a written attribute, and the result of the write itself, are in its bytes.
+TEST(Interpreter, ListsTheAttributesThatRunsWrite) {
+  Program program;
+  Graph& graph = *program.graph;
+  for (const char* name : {"direct", "viewed", "observed", "kept", "assigned"})
+    program.add_attribute({name, Tensor::empty({2, 2}, DType::kF32)});
+  const auto add = [&](Node* value) { return graph.call("torch.ops.aten.add_.Tensor", {value, 1}); };
+  Node* twice = add(add(graph.get_attr("direct")));
+  add(graph.call("torch.ops.aten.view.default", {graph.get_attr("viewed"), Argument(Argument::List{4})}));
+  add(graph.create(Node::Op::kCallModule, "observer", {graph.get_attr("observed")}));
+  add(graph.call("torch.ops.aten.relu.default", {graph.get_attr("kept")}));
+  program.buffer_mutations.push_back({twice->name(), "assigned"});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{twice})});
+  EXPECT_THAT(written_attributes(program), testing::UnorderedElementsAre("direct", "viewed", "observed", "assigned"));
 }
 
 TEST(Interpreter, WritesMutatedBuffersAfterTheRun) {
