@@ -56,6 +56,12 @@ Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) con
   return out;
 }
 
+void Argument::replace(const Node* old_node, Node* new_node) {
+  if (Node** node = std::get_if<Node*>(&value_); node != nullptr && *node == old_node) *node = new_node;
+  if (List* list = std::get_if<List>(&value_))
+    for (Argument& element : *list) element.replace(old_node, new_node);
+}
+
 std::string without_frame(std::string_view path) {
   constexpr std::string_view kGet = "getattr(", kFrame = "L['", kEnd = "']", kNext = ", '", kLast = "')";
   std::string_view inner = path;
@@ -137,12 +143,27 @@ void Node::set_kwargs(Kwargs kwargs) {
   update_users(before);
 }
 
+void Node::put_last_of_users(Node* user) {
+  if (!users_.empty() && users_.back() == user) return;
+  if (const auto found = std::find(users_.begin(), users_.end(), user); found != users_.end()) users_.erase(found);
+  users_.push_back(user);
+}
+
+// As update_users, without a list of the inputs: a concatenation may have 10,000, which are replaced one by one.
 void Node::replace_input_with(Node* old_input, Node* new_input) {
-  const std::vector<Node*> before = input_nodes();
-  const auto replacement = [&](Node* node) { return node == old_input ? new_input : node; };
-  for (Argument& argument : args_) argument = argument.map_nodes(replacement);
-  for (auto& [key, value] : kwargs_) value = value.map_nodes(replacement);
-  update_users(before);
+  QDQ_CHECK(new_input != nullptr, kInternal, "an argument of ", name_, " is not a node");
+  if (const auto found = std::find(old_input->users_.begin(), old_input->users_.end(), this);
+      found != old_input->users_.end())
+    old_input->users_.erase(found);
+  const auto put_last = [this](Node* input) { input->put_last_of_users(this); };
+  for (Argument& argument : args_) {
+    argument.replace(old_input, new_input);
+    argument.for_each_node(put_last);
+  }
+  for (auto& [key, value] : kwargs_) {
+    value.replace(old_input, new_input);
+    value.for_each_node(put_last);
+  }
 }
 
 std::vector<Node*> Node::replace_all_uses_with(Node* other, const std::function<bool(Node*)>& which) {

@@ -79,6 +79,8 @@ class Argument {
   void for_each_node(const std::function<void(Node*)>& body) const;
   // A copy with every node replaced.
   Argument map_nodes(const std::function<Node*(Node*)>& replacement) const;
+  // Puts a node in the places of another one.
+  void replace(const Node* old_node, Node* new_node);
 
   bool operator==(const Argument&) const = default;
   const auto& variant() const { return value_; }
@@ -184,6 +186,7 @@ class Node {
   friend class Graph;
   Node() = default;
   void update_users(const std::vector<Node*>& before);
+  void put_last_of_users(Node* user);
 
   Graph* graph_ = nullptr;
   std::list<std::unique_ptr<Node>>::iterator position_;

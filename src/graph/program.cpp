@@ -136,6 +136,27 @@ std::string to_text(const Graph& graph) {
   return out;
 }
 
+namespace {
+
+// Who uses whom, by what the arguments say or by what the used nodes say.
+using Edges = std::vector<std::pair<const Node*, const Node*>>;
+
+std::pair<Edges, Edges> edges_of(const std::vector<Node*>& nodes) {
+  Edges by_arguments, by_users;
+  for (const Node* node : nodes) {
+    for (const Node* input : node->input_nodes()) by_arguments.emplace_back(input, node);
+    for (const Node* user : node->users()) by_users.emplace_back(node, user);
+  }
+  std::sort(by_arguments.begin(), by_arguments.end());
+  std::sort(by_users.begin(), by_users.end());
+  return {std::move(by_arguments), std::move(by_users)};
+}
+bool has_edge(const Edges& edges, const Node* used, const Node* user) {
+  return std::binary_search(edges.begin(), edges.end(), std::pair(used, user));
+}
+
+}  // namespace
+
 void verify_program(const Program& program) {
   const auto bad = [](const Node* node, const auto&... parts) {
     throw Error(ErrorCode::kInvalidArgument, concat("node ", node->name(), " ", parts...), node->name(),
@@ -146,19 +167,16 @@ void verify_program(const Program& program) {
   std::unordered_set<std::string> attributes;
   for (const Attribute& attribute : program.attributes) attributes.insert(attribute.name);
   const std::vector<Node*> nodes = program.graph->nodes();
+  const auto [by_arguments, by_users] = edges_of(nodes);
   for (const Node* node : nodes) {
     if (!names.insert(node->name()).second) bad(node, "has the same name as an earlier node");
     for (const Node* input : node->input_nodes()) {
       if (&input->graph() != program.graph.get()) bad(node, "uses ", input->name(), " of another graph");
       if (defined.count(input) == 0) bad(node, "uses ", input->name(), " before it is defined");
-      if (std::find(input->users().begin(), input->users().end(), node) == input->users().end())
-        bad(node, "uses ", input->name(), ", which does not know of it");
+      if (!has_edge(by_users, input, node)) bad(node, "uses ", input->name(), ", which does not know of it");
     }
-    for (const Node* user : node->users()) {
-      const std::vector<Node*> inputs = user->input_nodes();
-      if (std::find(inputs.begin(), inputs.end(), node) == inputs.end())
-        bad(node, "has the user ", user->name(), ", which does not use it");
-    }
+    for (const Node* user : node->users())
+      if (!has_edge(by_arguments, node, user)) bad(node, "has the user ", user->name(), ", which does not use it");
     if (node->op() == Node::Op::kGetAttr && attributes.count(node->target()) == 0)
       bad(node, "reads the attribute '", node->target(), "', which the program does not have");
     if ((node->op() == Node::Op::kOutput) != (node == nodes.back()))

@@ -136,6 +136,36 @@ TEST(Program, VerifyNamesTheNodeThatIsWrong) {
   EXPECT_THROW(verify_program(missing), Error);
 }
 
+// The inputs of the concatenation listed anew for each of them take most of a minute for this many.
+TEST(Program, AWideNodeIsVerifiedInTimeThatGrowsWithItsInputs) {
+  constexpr size_t kInputs = 20000;
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  Argument::List parts;
+  for (size_t i = 0; i < kInputs; ++i) parts.emplace_back(graph.call("torch.ops.aten.relu.default", {x}));
+  Node* joined = graph.call("torch.ops.aten.cat.default", {Argument(std::move(parts)), 0});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{joined})});
+  const std::clock_t begin = std::clock();
+  verify_program(program);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+}
+
+TEST(Graph, AReplacedInputGoesToTheEndOfTheLineOfItsUsers) {
+  Graph graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  Node* y = graph.create(Node::Op::kPlaceholder, "y");
+  Node* first = graph.call("torch.ops.aten.cat.default", {Argument(Argument::List{x, y, x})});
+  Node* second = graph.call("torch.ops.aten.add.Tensor", {x, y});
+  Node* relu = graph.call("torch.ops.aten.relu.default", {x});
+  first->replace_input_with(x, relu);
+  EXPECT_EQ(first->arg(0), Argument(Argument::List{relu, y, relu}));
+  EXPECT_THAT(x->users(), ElementsAre(second, relu));
+  EXPECT_THAT(y->users(), ElementsAre(second, first));
+  EXPECT_THAT(relu->users(), ElementsAre(first));
+  EXPECT_THROW(second->replace_input_with(y, nullptr), Error);
+}
+
 TEST(Program, AttributesAreFoundAfterOthersWent) {
   Program program;
   for (const char* name : {"a", "b", "b_1", "b_3"}) program.add_attribute({name, Tensor::scalar(1.0f)});
