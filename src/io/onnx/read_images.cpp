@@ -380,8 +380,8 @@ void center_crop_pad(OnnxCall& call) {
   call.set(pads.empty() ? out : call.call("pad.default", {out, OnnxCall::list(pads)}));
 }
 
-// An operator of ONNX's first versions: cuts off the borders left, top, right and bottom; with `scale`, height and width
-// behind left and top.
+// An operator of ONNX's first versions: cuts off the borders left, top, right and bottom; with `scale`, takes height
+// and width behind left and top.
 void crop(OnnxCall& call) {
   const std::vector<int64_t> border = call.integers("border", {}), size = call.integers("scale", {});
   if (border.size() != 4 || call.rank(0) != 4 || (!size.empty() && size.size() != 2))

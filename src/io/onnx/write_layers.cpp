@@ -398,8 +398,8 @@ void dequantize_by_choice(AtenCall& call) {
   finish_floats(call, "DequantizeLinear", {call.tensor(0), call.tensor(1), call.tensor(2)}, {});
 }
 
-// Zero points of the integers' type, as ONNX has them: the nearest to those of embeddings, which are floats. Where these
-// lie beyond the type (all of a row is far above zero), `rest` is what the values lack, one number for each channel.
+// Zero points of the integers' type, as ONNX has them: the nearest to those of embeddings, which are floats. Where
+// these lie beyond the type (all of a row is far above zero), `rest` is what the values lack, a number per channel.
 struct WholeZeros {
   Tensor zeros, rest;
 };
