@@ -152,6 +152,26 @@ std::string table(const std::vector<Evaluated>& models, bool has_labels) {
   return out;
 }
 
+// The table as JSON.
+format::Json rows_of(const std::vector<Evaluated>& models, bool has_labels) {
+  format::Json out = format::Json::array();
+  for (const Evaluated& model : models) {
+    const Score& score = model.score;
+    format::Json row = {{"model", score.model}};
+    if (score.metric) row["metric"] = *score.metric;
+    if (has_labels) row.update({{"top1", score.top1}, {"top5", score.top5}});
+    if (score.classifies)
+      row.update({{"agreement", score.answers.agreement(models[0].score.answers)}, {"ties", score.answers.ties()}});
+    const auto decibels = sqnr(score);
+    row.update({{"sqnr", decibels ? format::json_of_number(*decibels) : format::Json()},
+                {"samples", model.data->num_samples()},
+                {"bytes", score.bytes},
+                {"seconds", score.seconds}});
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
 }  // namespace
 
 void print_warnings(const Data& data, Host& host) {
@@ -295,22 +315,7 @@ void evaluate(const EvaluateOptions& options, Host& host) {
     host.print(table(models, has_labels));
     return;
   }
-  format::Json out = format::Json::array();
-  for (const Evaluated& model : models) {
-    const Score& score = model.score;
-    format::Json row = {{"model", score.model}};
-    if (score.metric) row["metric"] = *score.metric;
-    if (has_labels) row.update({{"top1", score.top1}, {"top5", score.top5}});
-    if (score.classifies)
-      row.update({{"agreement", score.answers.agreement(models[0].score.answers)}, {"ties", score.answers.ties()}});
-    const auto decibels = sqnr(score);
-    row.update({{"sqnr", decibels ? format::json_of_number(*decibels) : format::Json()},
-                {"samples", model.data->num_samples()},
-                {"bytes", score.bytes},
-                {"seconds", score.seconds}});
-    out.push_back(std::move(row));
-  }
-  host.print(format::print_json(out, 1) + "\n");
+  host.print(format::print_json(rows_of(models, has_labels), 1) + "\n");
 }
 
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host) {

@@ -167,9 +167,8 @@ std::unordered_set<const Node*> written_values(const Program& program) {
     for (const Node* value : written_by(*node)) roots.insert(storage.root_of(value));
   for (const Node* node : program.graph->nodes()) {
     const auto is_node = [&](const BufferMutation& mutation) { return mutation.buffer == node->target(); };
-    const bool is_mutated =
-        node->op() == Node::Op::kGetAttr &&
-        std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_node);
+    const bool is_mutated = node->op() == Node::Op::kGetAttr &&
+                            std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_node);
     if (is_mutated || roots.count(storage.root_of(node)) != 0) written.insert(node);
   }
   return written;

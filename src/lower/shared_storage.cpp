@@ -15,7 +15,7 @@ const Node* source_of(const Node& node) {
   const OpDef* op = node.op() == Node::Op::kCallFunction ? find_op(node.target()) : nullptr;
   if (op == nullptr || op->schema->arguments.empty()) return nullptr;
   return is_view(*op) || op->schema->arguments[0].is_mutated || op->family == Family::kDropout ? node.arg(0).node()
-                                                                                              : nullptr;
+                                                                                               : nullptr;
 }
 
 }  // namespace

@@ -71,10 +71,10 @@ void warn_of_masks(const Node& observed, const Tensor& values, const FloatRange&
   if (!is_infinite && !has_finite_mask(values, range.min)) return;
   const std::string has =
       is_infinite ? "infinities" : concat("values down to ", static_cast<double>(range.min), ", far below all others");
-  warnings.push_back(concat(observed.name(), " has ", has, kWhat,
-                            is_infinite ? "have none: what it masks still has a weight"
-                                        : "that reach so far do not tell those others apart",
-                            "; recover accuracy (--recover) or leave it in float"));
+  warnings.push_back(concat(
+      observed.name(), " has ", has, kWhat,
+      is_infinite ? "have none: what it masks still has a weight" : "that reach so far do not tell those others apart",
+      "; recover accuracy (--recover) or leave it in float"));
 }
 
 }  // namespace
