@@ -304,7 +304,7 @@ test("outputs go through links and pipes, keep permissions, and replace no folde
     expect(qdq("convert", modelPath, `${out}/link.pt2`)).toMatchObject({ status: 0, stderr: "" });
     // All names of a file mean that file.
     expect(qdq("convert", `${out}/old.pt2`, `${out}/link.pt2`)).toMatchObject({
-      status: 1,
+      status: 2,
       stderr: `qdq: OUT ${out}/link.pt2: this is an input file, which would be overwritten; choose another name\n`,
     });
     expect(fs.lstatSync(at(`${out}/link.pt2`)).isSymbolicLink()).toBe(true);
