@@ -56,8 +56,10 @@ std::optional<SymShape> reshaped_strides(const SymShape& from, const SymShape& s
     }
     if (!(covered == size)) return std::nullopt;
   }
-  for (; next > 0; --next)
+  for (; next > 0; --next) {
     if (!(to[next - 1] == SymInt(1))) return std::nullopt;
+    if (next < to.size()) out[next - 1] = out[next] * to[next];  // as in C order, by which libraries know it
+  }
   return out;
 }
 

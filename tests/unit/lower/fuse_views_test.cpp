@@ -108,6 +108,30 @@ TEST(FuseViews, TokensOfAnImageMoveNoBytes) {
   expect_same_numbers(program);
 }
 
+// Attention of one sample, whose axis of one element may have any stride; its tokens lie in front or behind.
+TEST(FuseViews, OneSampleMayHaveAnyStride) {
+  for (const bool has_tokens_first : {false, true}) {
+    GraphBuilder g;
+    const Shape sizes = has_tokens_first ? Shape{12, 1, 64} : Shape{1, 12, 64};
+    Node* x = g.input(sizes, "x", false);
+    const auto heads = [&] {
+      Node* y = g.call("torch.ops.aten.linear.default", {x, g.floats({64, 64}, -0.2F, 0.2F), g.floats({64})});
+      if (has_tokens_first) y = g.call("torch.ops.aten.transpose.int", {y, 0, 1});
+      y = g.call("torch.ops.aten.view.default", {y, list({1, 12, 4, 16})});
+      return g.call("torch.ops.aten.transpose.int", {y, 1, 2});
+    };
+    Node* read = g.call("torch.ops.aten.scaled_dot_product_attention.default", {heads(), heads(), heads()});
+    read = g.call("torch.ops.aten.transpose.int", {read, 1, 2});
+    read = g.call("torch.ops.aten.reshape.default", {read, list({1, 12, 64})});
+    const Program program =
+        g.done({g.call("torch.ops.aten.linear.default", {read, g.floats({64, 64}, -0.2F, 0.2F), g.floats({64})})});
+    const std::vector<Tensor> input = {random_tensor(sizes, 5)};
+    const Tensor found = lower(program).run(input)[0].contiguous();
+    const Tensor wanted = lower(program, {{"reference"}, false}).run(input)[0].contiguous();
+    for (int64_t i = 0; i < found.numel(); ++i) ASSERT_NEAR(found.data<float>()[i], wanted.data<float>()[i], 1e-4) << i;
+  }
+}
+
 // Windows: neither a view nor an image whose channels lie beside each other.
 TEST(FuseViews, OtherShapesAreCopied) {
   for (const bool is_rounded : {false, true}) {

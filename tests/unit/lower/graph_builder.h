@@ -19,10 +19,12 @@ namespace qdq {
 
 class GraphBuilder {
  public:
-  Node* input(Shape sizes, const char* name = "x") {
+  // Its first axis is open unless told otherwise.
+  Node* input(Shape sizes, const char* name = "x", bool is_open = true) {
     Node* node = graph().create(Node::Op::kPlaceholder, name, {}, {}, name);
     TensorMeta meta{DType::kF32, {}, {}, false};
-    for (size_t i = 0; i < sizes.size(); ++i) meta.sizes.push_back(i == 0 ? SymInt::symbol("s0") : SymInt(sizes[i]));
+    for (size_t i = 0; i < sizes.size(); ++i)
+      meta.sizes.push_back(i == 0 && is_open ? SymInt::symbol("s0") : SymInt(sizes[i]));
     node->meta.val.value = meta;
     return node;
   }
