@@ -94,7 +94,9 @@ std::string fuse_reshape(Fuser& fuser, Node& node) {
   if (!plans.is_held(x)) return "its input is not in a plan";
   const SymShape &from = x->meta.val.tensor()->sizes, &to = float_meta(node)->sizes;
   size_t at = plans.read_as_is(x);
-  if (std::optional<SymShape> strides = reshaped_strides(from, strides_of(plans.buffer(at)), to)) {
+  if (is_in_c_order(plans.buffer(at))) {
+    plans.add_view(node, at, 0, c_order(to));
+  } else if (std::optional<SymShape> strides = reshaped_strides(from, strides_of(plans.buffer(at)), to)) {
     plans.add_view(node, at, 0, *std::move(strides));
   } else if (const auto axes = axes_of_image(from, strides_of(plans.buffer(at)), to); !axes.empty()) {
     plans.add_view(node, plans.permuted_copy(at, axes), 0, image_order(to));
