@@ -6,6 +6,7 @@
 #include "op/families.h"
 #include "op/infer.h"
 #include "op/size_symbols.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -292,6 +293,16 @@ MetaValue infer_node(const Node& node) {
   return op->infer(Call<TensorMeta>(*op, std::move(args), std::move(kwargs)));
 }
 
+// What getitem takes of several results, without looking at the others: an operator may have thousands. Null for other
+// operators, and where the place is not known.
+const ValueMeta* chosen_result(const Node& node) {
+  if (!node.is(op::kGetItem) || node.args().size() != 2 || !node.arg(0).is_node()) return nullptr;
+  const auto* results = std::get_if<std::vector<ValueMeta>>(&node.arg(0).node()->meta.val.value);
+  const std::optional<int64_t> place = node.arg(1).integer();
+  const bool is_known = results && place && *place >= 0 && static_cast<size_t>(*place) < results->size();
+  return is_known ? &(*results)[static_cast<size_t>(*place)] : nullptr;
+}
+
 Value constant_value_of(const Program& program, const Argument& argument) {
   if (const Node* node = argument.node()) return program.attribute_of(*node);
   if (!argument.is_list()) return value_of<Tensor>(argument);
@@ -352,7 +363,8 @@ void name_sizes_from_values(ValueMeta& value, const Node& call) {
 }  // namespace
 
 void infer_value(Node& call) {
-  ValueMeta value = value_meta_of(infer_node(call));
+  const ValueMeta* chosen = chosen_result(call);
+  ValueMeta value = chosen != nullptr ? *chosen : value_meta_of(infer_node(call));
   // Refuses more elements than can be counted, so that sums of sizes stay within 64 bits.
   if (const TensorMeta* meta = value.tensor()) {
     Shape known;

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cmath>
+#include <ctime>
 #include <set>
 
 namespace qdq::op_test {
@@ -218,6 +219,24 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
     EXPECT_EQ(error.node, sum->name());
     EXPECT_EQ(error.op, "torch.ops.aten.add.Tensor");
   }
+}
+
+// With the shapes of all parts copied for each of them this takes a minute.
+TEST(Op, ManyPartsInferShapesInTimeThatGrowsWithTheirNumber) {
+  constexpr int64_t kParts = 20000;
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, kParts}, {}, false};
+  Node* parts = graph.call("torch.ops.aten.split.Tensor", {x, 1, 1});
+  Argument::List results;
+  for (int64_t i = 0; i < kParts; ++i) results.emplace_back(graph.call("operator.getitem", {parts, i}));
+  Node* last = results.back().node();
+  graph.create(Node::Op::kOutput, "output", {Argument(std::move(results))});
+  const std::clock_t begin = std::clock();
+  infer_shapes(program);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
+  EXPECT_EQ(last->meta.val.tensor()->sizes, (SymShape{2, 1}));
 }
 
 // Filters that are computed for each sample: the samples become channels, and the groups are the batch.
