@@ -16,7 +16,7 @@
 namespace qdq {
 namespace {
 
-constexpr int64_t kLargestCreated = int64_t{1} << 24;  // elements
+constexpr int64_t kLargestCreated = int64_t{1} << 22;  // elements; a mask of 2048 x 2048
 
 // A new tensor whose elements follow from its sizes, which are known, and numbers.
 bool is_created(const Node& node) {

@@ -338,7 +338,8 @@ TEST(KnownSizes, ABranchThatTheSizesChooseIsPartOfTheGraph) {
 TEST(KnownSizes, ATensorThatIsWrittenToThroughViewsStaysComputed) {
   GraphBuilder g;
   Node* x = g.input({2, 3});
-  Node* made = g.call("torch.ops.aten.zeros.default", {List{g.call("torch.ops.aten.sym_size.int", {x, 0}), 2}});
+  Node* made =
+      g.call("torch.ops.aten.zeros.default", {Argument(List{g.call("torch.ops.aten.sym_size.int", {x, 0}), 2})});
   Node* all = g.call("torch.ops.aten.slice.Tensor", {made, 0, 0, 9});
   Node* largest = g.call("torch.ops.aten.amax.default", {x, List{1}});
   g.call("torch.ops.aten.copy_.default", {g.call("torch.ops.aten.select.int", {all, 1, 0}), largest});
