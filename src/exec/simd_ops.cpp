@@ -15,6 +15,7 @@
 #include "kernel/pool.h"
 #include "kernel/quantize.h"
 #include "op/facts.h"
+#include "op/shared_storage.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -22,9 +23,9 @@ namespace {
 
 using Outcome = std::variant<std::unique_ptr<CompiledOp>, std::string>;
 
-// The node that has the bytes of a value.
-const Node* source_of(const Node* node) {
-  while (node != nullptr && shares_bytes(*node)) node = node->arg(0).node();
+// The node that has the elements of a value.
+const Node* owner_of(const Node* node) {
+  while (const Node* source = source_of(*node)) node = source;
   return node;
 }
 
@@ -33,10 +34,10 @@ const Node* source_of(const Node* node) {
 bool is_cacheable(const Node& node, size_t index, const WrittenAttributes& written) {
   bool cacheable = true, any = false;
   const auto look = [&](const Node* weight) {
-    const Node* source = source_of(weight);
+    const Node* owner = owner_of(weight);
     any = true;
-    if (source == nullptr || source->op() == Node::Op::kPlaceholder) cacheable = false;
-    else if (source->op() == Node::Op::kGetAttr) cacheable = cacheable && written.count(source->target()) == 0;
+    if (owner->op() == Node::Op::kPlaceholder) cacheable = false;
+    else if (owner->op() == Node::Op::kGetAttr) cacheable = cacheable && written.count(owner->target()) == 0;
   };
   node.arg(index).for_each_node(look);
   return any && cacheable;

@@ -7,10 +7,10 @@
 #include <unordered_set>
 
 #include "exec/interpreter.h"
-#include "lower/shared_storage.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/op.h"
+#include "op/shared_storage.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -38,9 +38,9 @@ bool is_idempotent(const Node& node) {
   return std::find(std::begin(kNames), std::end(kNames), base_name(node.target())) != std::end(kNames);
 }
 
-class Constants {
+class ConstantNodes {
  public:
-  explicit Constants(const Program& program) : program_(program), storage_(*program.graph) {
+  explicit ConstantNodes(const Program& program) : program_(program), storage_(*program.graph) {
     for (const BufferMutation& mutation : program.buffer_mutations) changing_attributes_.insert(mutation.buffer);
     // What turns out to change may make other values change.
     while (finds_changes()) {}
@@ -104,7 +104,7 @@ class Constants {
 };
 
 // The program of the constants alone, whose outputs are `roots`.
-Program program_of(const Program& program, const Constants& constants, const std::vector<Node*>& roots) {
+Program program_of(const Program& program, const ConstantNodes& constants, const std::vector<Node*>& roots) {
   Program out;
   out.attributes = program.attributes;
   std::unordered_map<const Node*, Node*> copies;
@@ -146,7 +146,7 @@ Program program_of(const Program& program, const Constants& constants, const std
 }
 
 // Folds the outermost of those constants that are `chosen`, and leaves out what wrote to them.
-void fold(Program& program, const Constants& constants, const std::function<bool(const Node*)>& chosen) {
+void fold(Program& program, const ConstantNodes& constants, const std::function<bool(const Node*)>& chosen) {
   Graph& graph = *program.graph;
   std::vector<Node*> folded, roots;
   bool all_are_tensors = true;
@@ -167,6 +167,12 @@ void fold(Program& program, const Constants& constants, const std::function<bool
     const auto point = graph.insert_before(roots[i]);
     Node* constant = graph.get_attr(name);
     constant->meta = roots[i]->meta;
+    const auto returns = [](const Node* user) { return user->op() == Node::Op::kOutput; };
+    if (std::any_of(roots[i]->users().begin(), roots[i]->users().end(), returns)) {
+      Node* copy = graph.call(std::string(op::kClone), {constant});  // its owner may write to it
+      copy->meta = constant->meta;
+      roots[i]->replace_all_uses_with(copy, returns);
+    }
     roots[i]->replace_all_uses_with(constant, is_other);
   }
   // Who reads a number of theirs still needs the writes.
@@ -179,11 +185,11 @@ void fold(Program& program, const Constants& constants, const std::function<bool
 }  // namespace
 
 void fold_constants(Program& program) {
-  fold(program, Constants(program), [](const Node*) { return true; });
+  fold(program, ConstantNodes(program), [](const Node*) { return true; });
 }
 
 void fold_written_constants(Program& program) {
-  const Constants constants(program);
+  const ConstantNodes constants(program);
   fold(program, constants, [&](const Node* node) { return constants.follows_from_writes(node); });
 }
 

@@ -7,7 +7,7 @@ namespace qdq {
 
 // Replaces the outermost constant tensors (typically dequantized weights) by attributes computed on the reference
 // operators. A value that the program makes and writes to is a constant, too, if nobody else reads it before the last
-// write and everything that is written is constant.
+// write and everything that is written is constant. An output is a copy in every run.
 //   get_attr(int8) -> dequantize -> conv        becomes        get_attr(float) -> conv
 void fold_constants(Program& program);
 

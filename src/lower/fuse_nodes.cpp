@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "lower/fuse.h"
-#include "lower/shared_storage.h"
 #include "op/facts.h"
 #include "op/infer.h"
+#include "op/shared_storage.h"
 #include "op/targets.h"
 
 namespace qdq {

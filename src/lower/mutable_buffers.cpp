@@ -6,18 +6,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "lower/shared_storage.h"
 #include "op/facts.h"
+#include "op/functional_write.h"
 #include "op/op.h"
+#include "op/shared_storage.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
-
-// A write is turned into these calls, or they into a write.
-constexpr std::string_view kSliceScatter = "torch.ops.aten.slice_scatter.default",
-                           kSelectScatter = "torch.ops.aten.select_scatter.default",
-                           kCopyTo = "torch.ops.aten.copy_.default", kCopied = "torch.ops.aten.copy.default";
 
 using Places = std::unordered_map<const Node*, size_t>;
 
@@ -27,14 +23,9 @@ Places places_of(const Graph& graph) {
   return places;
 }
 
-bool is_view_node(const Node& node) {
-  const OpDef* op = op_of(node);
-  return node.is(op::kGetItem) || (op != nullptr && is_view(*op));
-}
-
 // The get_attr node behind views; null for other values.
 Node* buffer_behind(Node* node) {
-  while (node != nullptr && is_view_node(*node)) node = node->arg(0).node();
+  while (node != nullptr && is_view(*node)) node = node->arg(0).node();
   return node != nullptr && node->op() == Node::Op::kGetAttr ? node : nullptr;
 }
 
@@ -44,7 +35,7 @@ size_t last_read(const Node& node, const Places& places, const Node* but) {
   for (const Node* user : node.users()) {
     if (user == but) continue;
     last = std::max(last, user->op() == Node::Op::kOutput ? places.size() : places.at(user));
-    if (is_view_node(*user)) last = std::max(last, last_read(*user, places, but));
+    if (is_view(*user)) last = std::max(last, last_read(*user, places, but));
   }
   return last;
 }
@@ -66,11 +57,9 @@ std::optional<Write> write_of(Node& node) {
 
 // Whether there is a functional operator for it.
 bool can_be_functional(const Write& write) {
-  const OpDef& op = *op_of(*write.node);
-  for (size_t i = 1; i < op.schema->arguments.size(); ++i)
-    if (op.schema->arguments[i].is_mutated) return false;
-  if (write.part == nullptr) return write.node->is(kCopyTo) || op.functional != nullptr;
-  return write.node->is(kCopyTo) && (write.part->is(op::kSlice) || write.part->is(op::kSelect)) &&
+  if (written_by(*write.node).size() != 1 || !has_functional_form(*write.node)) return false;
+  if (write.part == nullptr) return true;
+  return write.node->is(op::kCopyTo) && takes_part(*write.part) &&
          write.part->arg(0).node()->op() == Node::Op::kGetAttr && write.node->users().empty();
 }
 
@@ -87,29 +76,9 @@ bool has_stale_view(const Program& program, const Write& write, const Places& pl
   for (const Node* node : program.graph->nodes()) {
     if (node->op() != Node::Op::kGetAttr || node->target() != write.buffer) continue;
     for (const Node* user : node->users())
-      if (is_view_node(*user) && places.at(user) < at && last_read(*user, places, write.node) > at) return true;
+      if (is_view(*user) && places.at(user) < at && last_read(*user, places, write.node) > at) return true;
   }
   return false;
-}
-
-// The operator that makes the buffer's new value of `old`, in front of the write.
-Node* functional_form(Graph& graph, const Write& write, Node* old) {
-  const Node& node = *write.node;
-  const auto point = graph.insert_before(write.node);
-  std::vector<Argument> args = node.args();
-  Node* made = nullptr;
-  if (write.part == nullptr) {
-    args[0] = old;
-    const std::string target = node.is(kCopyTo) ? std::string(kCopied) : op_of(node)->functional->target;
-    made = graph.call(target, std::move(args), node.kwargs());
-  } else {
-    std::vector<Argument> scattered{old, node.arg(1)};
-    for (size_t i = 1; i < write.part->args().size(); ++i) scattered.push_back(write.part->arg(i));
-    made = graph.call(std::string(write.part->is(op::kSlice) ? kSliceScatter : kSelectScatter), std::move(scattered));
-  }
-  made->meta = node.meta;
-  made->meta.val = old->meta.val;
-  return made;
 }
 
 bool is_whole_slice(const Node& node) {
@@ -132,12 +101,12 @@ void drop_views_of_all(Program& program) {
 
 // Gives the mutation's operator the form that writes into the buffer, if there is one.
 bool write_into(Program& program, Node& node, Node& buffer) {
-  if (node.is(kSliceScatter) && node.kwargs().empty()) {
+  if (node.is(op::kSliceScatter) && node.kwargs().empty()) {
     const auto point = program.graph->insert_before(&node);
     std::vector<Argument> part{&buffer};
     for (size_t i = 2; i < node.args().size(); ++i) part.push_back(node.arg(i));
     Node* slice = program.graph->call(std::string(op::kSlice), std::move(part));
-    program.graph->call(std::string(kCopyTo), {slice, node.arg(1)});
+    program.graph->call(std::string(op::kCopyTo), {slice, node.arg(1)});
     node.replace_all_uses_with(&buffer);
     program.graph->erase(&node);
     return true;
@@ -194,8 +163,9 @@ void make_functional(Program& program) {
     }
     if (next == writes.size() || node != writes[next].node) continue;
     const Write& write = writes[next++];
-    Node* old = write.part == nullptr ? node->arg(0).node() : write.part->arg(0).node();
-    Node* made = values[write.buffer] = functional_form(*program.graph, write, old);
+    std::vector<Node*> chain = {node->arg(0).node()};
+    if (write.part != nullptr) chain.push_back(write.part->arg(0).node());
+    Node* made = values[write.buffer] = make_written(*program.graph, *node, chain).back();
     node->replace_all_uses_with(made);
     program.graph->erase(node);
   }

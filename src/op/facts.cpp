@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "op/families.h"
+#include "op/targets.h"
 
 namespace qdq {
 namespace {
@@ -99,6 +100,12 @@ bool is_view(const OpDef& op) {
   if (op.family != Family::kView && op.family != Family::kSplit && op.family != Family::kCopy) return false;
   const std::string_view name = base_name(op.target);
   return !op.is_in_place() && !name.ends_with("_copy") && name != "clone";
+}
+
+bool is_view(const Node& node) {
+  if (node.is(op::kGetItem)) return node.arg(0).is_node() && is_view(*node.arg(0).node());
+  const OpDef* op = op_of(node);
+  return op != nullptr && is_view(*op);
 }
 
 }  // namespace qdq

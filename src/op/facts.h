@@ -30,6 +30,8 @@ const OpDef& plain_form(const OpDef& op);
 
 // Whether the result is, or may be, the first argument with other sizes: reshape, slice, split, contiguous.
 bool is_view(const OpDef& op);
+// Whether the node is such a view, or an item of one that gives several.
+bool is_view(const Node& node);
 
 // The activation that the node computes, with its parameters; nothing for other operators, or if a parameter is not
 // constant.

@@ -63,6 +63,8 @@ inline constexpr std::string_view kTranspose = "torch.ops.aten.transpose.int";
 inline constexpr std::string_view kSelect = "torch.ops.aten.select.int";
 inline constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor";
 inline constexpr std::string_view kSliceCopy = "torch.ops.aten.slice_copy.Tensor";
+inline constexpr std::string_view kSliceScatter = "torch.ops.aten.slice_scatter.default";
+inline constexpr std::string_view kSelectScatter = "torch.ops.aten.select_scatter.default";
 inline constexpr std::string_view kSplit = "torch.ops.aten.split.Tensor";
 inline constexpr std::string_view kUnbind = "torch.ops.aten.unbind.int";
 inline constexpr std::string_view kCat = "torch.ops.aten.cat.default";
@@ -74,6 +76,7 @@ inline constexpr std::string_view kMap = "torch.ops.higher_order.map_impl";
 inline constexpr std::string_view kScan = "torch.ops.higher_order.scan";
 inline constexpr std::string_view kGetItem = "operator.getitem";
 
+inline constexpr std::string_view kCopyTo = "torch.ops.aten.copy_.default";
 inline constexpr std::string_view kClone = "torch.ops.aten.clone.default";
 inline constexpr std::string_view kDropout = "torch.ops.aten.dropout.default";
 inline constexpr std::string_view kToDtype = "torch.ops.aten.to.dtype";

@@ -6,6 +6,7 @@
 
 #include "exec/written_attributes.h"
 #include "op/facts.h"
+#include "op/shared_storage.h"
 
 namespace qdq {
 namespace {
@@ -13,10 +14,13 @@ namespace {
 constexpr char kWritten[] = "an operator writes into its result later, which readers of integers would miss";
 constexpr char kReads[] = "it reads a tensor that an operator writes into through a view, which integers would miss";
 
-// What a node writes to, from its first argument to the value whose bytes these are.
+// What a node writes to, from its first argument to the value whose bytes these are. Empty if it does not write to its
+// first argument.
 std::vector<Node*> chain_of(const Node& write) {
-  std::vector<Node*> chain = {write.arg(0).node()};
-  while (shares_bytes(*chain.back())) chain.push_back(chain.back()->arg(0).node());
+  const std::vector<Node*> written = written_by(write);
+  if (op_of(write) == nullptr || written.empty() || written[0] != write.arg(0).node()) return {};
+  std::vector<Node*> chain = {written[0]};
+  while (Node* source = source_of(*chain.back())) chain.push_back(source);
   return chain;
 }
 
@@ -28,7 +32,7 @@ std::unordered_set<const Node*> in_bytes_of(const Node* base) {
     const Node* value = rest.back();
     rest.pop_back();
     for (const Node* user : value->users())
-      if (shares_bytes(*user) && user->arg(0).node() == value && out.insert(user).second) rest.push_back(user);
+      if (source_of(*user) == value && out.insert(user).second) rest.push_back(user);
   }
   return out;
 }
@@ -111,8 +115,8 @@ void leave_written_in_float(const Program& program, Annotations& annotations) {
   Eraser eraser(program, annotations);
   bool any = false;
   for (const Node* write : program.graph->nodes()) {
-    if (op_of(*write) == nullptr || !may_write(*write)) continue;
     const std::vector<Node*> chain = chain_of(*write);
+    if (chain.empty()) continue;
     const Node* base = chain.back();
     const bool outlives_run = base->op() == Node::Op::kGetAttr;
     const bool is_read = is_read_behind(*write, base, places);

@@ -8,16 +8,6 @@
 #include "train/backward.h"
 
 namespace qdq {
-namespace {
-
-// Whether the node's result may be a view of its first argument.
-bool shows_argument(const Node& node) {
-  if (node.is(op::kGetItem)) return node.arg(0).node() != nullptr && shows_argument(*node.arg(0).node());
-  const OpDef* op = op_of(node);
-  return op != nullptr && is_view(*op);
-}
-
-}  // namespace
 
 void make_functional(Program& program, const std::unordered_set<std::string>& parameters) {
   std::unordered_map<const Node*, size_t> order;
@@ -36,8 +26,8 @@ void make_functional(Program& program, const std::unordered_set<std::string>& pa
     if (op == nullptr || !op->is_in_place()) continue;
     Node* written = node->arg(0).node();
     if (written == nullptr || written->op() == Node::Op::kGetAttr || !moved.count(node)) continue;
-    bool viewed = shows_argument(*written);
-    for (const Node* user : written->users()) viewed = viewed || (user != node && shows_argument(*user));
+    bool viewed = is_view(*written);
+    for (const Node* user : written->users()) viewed = viewed || (user != node && is_view(*user));
     if (viewed || op->functional == nullptr)
       throw Error(ErrorCode::kUnsupported,
                   concat("training cannot do without the in-place operator ", node->name(), " (", node->target(),

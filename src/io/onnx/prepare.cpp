@@ -6,42 +6,37 @@
 #include "io/onnx/export.h"
 #include "io/onnx/import.h"
 #include "op/facts.h"
+#include "op/functional_write.h"
 #include "op/infer.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-constexpr std::string_view kSlice = "torch.ops.aten.slice.Tensor", kCopyTo = "torch.ops.aten.copy_.default",
-                           kDetachTo = "torch.ops.aten.detach_.default";
+constexpr std::string_view kDetachTo = "torch.ops.aten.detach_.default";
 constexpr int64_t kLargestFolded = int64_t{1} << 24;  // elements
-
-bool is_view_node(const Node& node) {
-  const OpDef* op = op_of(node);
-  return op != nullptr && is_view(*op);
-}
 
 // Whether a node reads what it is given, itself or through views, behind another node.
 bool is_read_behind(const Node& value, const Node& write, const std::unordered_map<const Node*, size_t>& places) {
   return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
     return user != &write &&
-           (places.at(user) > places.at(&write) || (is_view_node(*user) && is_read_behind(*user, write, places)));
+           (places.at(user) > places.at(&write) || (is_view(*user) && is_read_behind(*user, write, places)));
   });
 }
 
 // The value and the views of it that a node writes through, innermost first. Empty where it cannot be rewritten.
 std::vector<Node*> chain_of(const Node& write, const std::unordered_map<const Node*, size_t>& places) {
   std::vector<Node*> chain = {write.arg(0).node()};
-  while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view_node(*chain.back())) {
+  while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view(*chain.back())) {
     const Node& view = *chain.back();
-    if (!view.is(kSlice) && !view.is(op::kSelect)) return {};
+    if (!takes_part(view)) return {};
     chain.push_back(view.arg(0).node());
   }
   if (chain.back() == nullptr || chain.back()->op() != Node::Op::kCallFunction) return {};
   // Other views of these, older than the write and read behind it, would have to see it.
   for (size_t i = 0; i < chain.size(); ++i)
     for (const Node* user : chain[i]->users())
-      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view_node(*user) &&
+      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view(*user) &&
           places.at(user) < places.at(&write) && is_read_behind(*user, write, places))
         return {};
   return chain;
@@ -55,39 +50,15 @@ void replace_behind(Node* old, Node* made, const Node& write, const std::unorder
   });
 }
 
-Node* call_like(Graph& graph, const Node& like, const std::string& target, std::vector<Argument> args,
-                Node::Kwargs kwargs = {}) {
-  Node* out = graph.call(target, std::move(args), std::move(kwargs));
-  out->meta.val = like.meta.val;
-  return out;
-}
-
 void make_functional(Program& program, Node* write) {
   std::unordered_map<const Node*, size_t> places;
   for (const Node* node : program.graph->nodes()) places.emplace(node, places.size());
-  const OpDef& op = *op_of(*write);
   const std::vector<Node*> chain = chain_of(*write, places);
-  if (chain.empty() || (!write->is(kCopyTo) && op.functional == nullptr)) return;
-  Graph& graph = *program.graph;
-  Node* made = nullptr;
-  {
-    const auto point = graph.insert_before(write);
-    made = call_like(graph, *chain[0], write->is(kCopyTo) ? "torch.ops.aten.copy.default" : op.functional->target,
-                     write->args(), write->kwargs());
-  }
-  write->replace_all_uses_with(made);
-  for (size_t i = 0;; ++i) {
-    replace_behind(chain[i], made, *write, places);
-    if (i + 1 == chain.size()) break;
-    const Node& view = *chain[i];
-    std::vector<Argument> args = {chain[i + 1], made};
-    for (size_t k = 1; k < view.args().size(); ++k) args.push_back(view.arg(k));
-    const auto point = graph.insert_before(write);
-    made = call_like(graph, *chain[i + 1],
-                     view.is(kSlice) ? "torch.ops.aten.slice_scatter.default" : "torch.ops.aten.select_scatter.default",
-                     std::move(args), view.kwargs());
-  }
-  graph.erase(write);
+  if (chain.empty() || !has_functional_form(*write)) return;
+  const std::vector<Node*> made = make_written(*program.graph, *write, chain);
+  write->replace_all_uses_with(made[0]);
+  for (size_t i = 0; i < chain.size(); ++i) replace_behind(chain[i], made[i], *write, places);
+  program.graph->erase(write);
 }
 
 // What depends on constants alone, and is one tensor.

@@ -111,6 +111,24 @@ TEST(WrittenValues, OfAttributesAreFoldedWhereAnotherRunWritesTheSame) {
   }
 }
 
+// Whoever takes an output may write to it.
+TEST(WrittenValues, OfOutputsThatAreConstantsChangeNoLaterRun) {
+  GraphBuilder g;
+  Node* x = g.input({2, 4});
+  Node* zeros = g.call("torch.ops.aten.zeros.default", {list({4})});
+  Node* mask = g.call("torch.ops.aten.zeros.default", {list({4})});
+  g.call("torch.ops.aten.fill_.Scalar", {mask, 1});
+  Node* sum = g.call("torch.ops.aten.add.Tensor", {g.call("torch.ops.aten.add.Tensor", {x, zeros}), mask});
+  Session session = lower(g.done({sum, zeros, mask}));
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<Tensor> found = session.run({{Tensor::full({2, 4}, DType::kF32, 2)}});
+    EXPECT_TRUE(bitwise_equal(found[0].contiguous(), Tensor::full({2, 4}, DType::kF32, 3))) << i;
+    EXPECT_TRUE(bitwise_equal(found[1], Tensor::full({4}, DType::kF32, 0))) << i;
+    EXPECT_TRUE(bitwise_equal(found[2], Tensor::full({4}, DType::kF32, 1))) << i;
+    for (size_t k = 1; k < 3; ++k) Tensor(found[k]).data<float>()[0] = 7;
+  }
+}
+
 // What reads a mask between two writes to it sees the first alone.
 TEST(WrittenValues, ReadBetweenWritesAreNotFolded) {
   GraphBuilder g;

@@ -8,7 +8,12 @@
 
 namespace qdq {
 
-// What an operator writes to; empty for those that write to nothing.
+// The argument whose elements the result is, or may be: of views, items of what split gives, writes, dropouts and
+// observers. Null if the result has its own.
+Node* source_of(const Node& node);
+
+// What an operator writes to; empty for those that write to nothing. An operator that qdq does not have may write to
+// its first argument.
 std::vector<Node*> written_by(const Node& node);
 
 class SharedStorage {

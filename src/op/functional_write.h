@@ -1,0 +1,22 @@
+// Writing to a tensor, as calls that make new tensors.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace qdq {
+
+// Whether there is an operator that makes what `write` writes to its first argument: relu for relu_, copy for copy_.
+bool has_functional_form(const Node& write);
+
+// Whether the node takes a part that an operator can put back: slice and select.
+bool takes_part(const Node& view);
+
+// Creates, in front of `write`, what each value of `chain` is behind it, and returns these in the same order. `write`
+// writes to chain[0] and has a functional form; each value takes a part of the next one.
+//   part = slice(x, 1, 0, 2); copy_(part, y)       becomes       made = copy(part, y), slice_scatter(x, made, 1, 0, 2)
+// The copy is left out where y has the sizes and the dtype of the part, and nobody reads the result of the write.
+std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain);
+
+}  // namespace qdq
