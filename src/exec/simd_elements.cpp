@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
+#include "kernel/division.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
 #include "op/facts.h"
@@ -179,6 +180,11 @@ void add_scaled(const float* a, const float* b, float factor, int64_t n, float* 
   if (factor == 1) kernel::add_f32(a, b, n, out);
   else if (factor == -1) kernel::sub_f32(a, b, n, out);
   else kernel::add_scaled_f32(a, b, factor, n, out);
+}
+
+void divide_trunc(const float* a, const float* b, float, int64_t n, float* out) {
+  kernel::div_f32(a, b, n, out);
+  kernel::trunc_f32(out, n, out);
 }
 
 // Between a and b by a weight, from the nearer one, as PyTorch computes it.
@@ -356,6 +362,47 @@ class BinaryOp : public ElementwiseOp {
   Form form_;
 };
 
+// addcmul and addcdiv: self and value * a times b or by b, rounded at every step.
+class AddProductOp : public ElementwiseOp {
+ public:
+  AddProductOp(PairLoop loop, bool in_place) : ElementwiseOp(in_place), loop_(loop) {}
+
+  Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const override {
+    if (operand(call) == nullptr || call.tensor(0).sizes() != out.sizes()) return {};
+    return [this, value = static_cast<float>(call.number(3)), x = call.tensor(0).data<float>(),
+            a = call.tensor(1).data<float>(), b = call.tensor(2).data<float>(),
+            to = out.data<float>()](int64_t begin, int64_t count) {
+      float part[kStretch];
+      for (int64_t i = begin, end = begin + count; i < end; i += kStretch) {
+        const int64_t n = std::min(kStretch, end - i);
+        if (value != 1) kernel::mul_scalar_f32(a + i, value, n, part);
+        loop_(value != 1 ? part : a + i, b + i, 1, n, part);
+        kernel::add_f32(x + i, part, n, to + i);
+      }
+    };
+  }
+
+ private:
+  const Tensor* operand(const Call<Tensor>& call) const override {
+    for (size_t i = 0; i < 3; ++i)
+      if (!is_dense_f32(call.tensor(i)) || call.tensor(i).sizes() != call.tensor(0).sizes()) return nullptr;
+    return &call.tensor(0);
+  }
+
+  Value run_apart(const Call<Tensor>& call) override {
+    const Tensor &x = call.tensor(0), &a = call.tensor(1), &b = call.tensor(2);
+    const Shape product = broadcast_shapes(a.sizes(), b.sizes()), sizes = broadcast_shapes(x.sizes(), product);
+    if (in_place_ || !is_f32(x) || !is_f32(a) || !is_f32(b) || numel_of(sizes) == 0)
+      return run_reference(call, "it is in place and broadcasts, or an operand is empty or not float32");
+    const auto value = static_cast<float>(call.number(3));
+    const Tensor part = uninitialized(product, DType::kF32);
+    broadcast_pairs(loop_, 1, value == 1 ? a : multiply_f32(a, Tensor::scalar(value)), b, part);
+    return add_f32(x, part, 1);
+  }
+
+  PairLoop loop_;
+};
+
 // aten.where of float32 by a condition, all broadcast to one shape; masked_fill has the arguments in another order.
 class WhereOp : public CompiledOp {
  public:
@@ -409,6 +456,25 @@ template <UnaryLoop loop> std::unique_ptr<CompiledOp> make_unary(const Node& nod
 template <PairLoop loop, BinaryOp::Form form = BinaryOp::Form::kPlain>
 std::unique_ptr<CompiledOp> make_binary(const Node& node, bool) {
   return std::make_unique<BinaryOp>(loop, form, op_of(node)->is_in_place());
+}
+
+template <PairLoop loop> std::unique_ptr<CompiledOp> make_add_product(const Node& node, bool) {
+  return std::make_unique<AddProductOp>(loop, op_of(node)->is_in_place());
+}
+// div.Tensor_mode and div.Scalar_mode, whose results are float32 whatever the mode.
+bool divides_by(const Node& node, const char* mode) {
+  const Argument& given = argument_of(node, 2);
+  return given.is<std::string>() && given.as<std::string>() == mode;
+}
+std::unique_ptr<CompiledOp> make_divide(const Node& node, bool) {
+  const PairLoop loop = divides_by(node, "floor")   ? pairs<kernel::floor_quotient_f32>
+                        : divides_by(node, "trunc") ? divide_trunc
+                                                    : pairs<kernel::div_f32>;
+  return std::make_unique<BinaryOp>(loop, BinaryOp::Form::kPlain, op_of(node)->is_in_place());
+}
+std::string divide_obstacle(const Node& node) {
+  const bool is_known = argument_of(node, 2).is_none() || divides_by(node, "floor") || divides_by(node, "trunc");
+  return is_known ? "" : "its rounding mode is neither floor nor trunc";
 }
 
 using Form = BinaryOp::Form;
@@ -481,6 +547,21 @@ constexpr SimdOp kElementwise[] = {
     {"aten.mul.Scalar", make_binary<pairs<kernel::mul_f32>>, nullptr},
     {"aten.div.Tensor", make_binary<pairs<kernel::div_f32>>, nullptr},
     {"aten.div.Scalar", make_binary<pairs<kernel::div_f32>>, nullptr},
+    {"aten.true_divide.Tensor", make_binary<pairs<kernel::div_f32>>, nullptr},
+    {"aten.true_divide.Scalar", make_binary<pairs<kernel::div_f32>>, nullptr},
+    {"aten.div.Tensor_mode", make_divide, divide_obstacle},
+    {"aten.div.Scalar_mode", make_divide, divide_obstacle},
+    {"aten.floor_divide.default", make_binary<pairs<kernel::floor_quotient_f32>>, nullptr},
+    {"aten.floor_divide.Scalar", make_binary<pairs<kernel::floor_quotient_f32>>, nullptr},
+    {"aten.remainder.Tensor", make_binary<pairs<kernel::floor_rest_f32>>, nullptr},
+    {"aten.remainder.Scalar", make_binary<pairs<kernel::floor_rest_f32>>, nullptr},
+    {"aten.remainder.Scalar_Tensor", make_binary<pairs<kernel::floor_rest_f32>>, nullptr},
+    {"aten.fmod.Tensor", make_binary<pairs<kernel::rest_f32>>, nullptr},
+    {"aten.fmod.Scalar", make_binary<pairs<kernel::rest_f32>>, nullptr},
+    {"aten.addcmul.default", make_add_product<pairs<kernel::mul_f32>>, elementwise_obstacle},
+    {"aten.addcdiv.default", make_add_product<pairs<kernel::div_f32>>, elementwise_obstacle},
+    {"aten.max.other", make_binary<pairs<kernel::maximum_f32>>, nullptr},
+    {"aten.min.other", make_binary<pairs<kernel::minimum_f32>>, nullptr},
     {"aten.maximum.default", make_binary<pairs<kernel::maximum_f32>>, nullptr},
     {"aten.minimum.default", make_binary<pairs<kernel::minimum_f32>>, nullptr},
     {"aten.pow.Tensor_Tensor", make_binary<pairs<kernel::pow_f32>>, nullptr},

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernel/division.h"
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/math.h"
@@ -71,48 +72,13 @@ template <class C> void check_divisor(C divisor) {
     QDQ_CHECK(divisor != 0, kInvalidArgument, "an integer tensor is divided by zero");
 }
 
-// What C's fmod gives, of two floats mostly in double: an exact quotient below 2^28 is no integer if it is not one when
-// it is rounded there, and its integer times y is exact.
-template <class C> [[gnu::noinline]] C any_rest_of(C x, C y) { return std::fmod(x, y); }
-template <class C> C rest_of(C x, C y) {
-  if constexpr (std::is_same_v<C, float>) {
-    const double quotient = static_cast<double>(x) / static_cast<double>(y);
-    if (std::fabs(quotient) < 0x1p28 && std::isfinite(y)) {
-      const double whole = static_cast<double>(static_cast<int32_t>(quotient)) * static_cast<double>(y);
-      return std::copysign(static_cast<float>(static_cast<double>(x) - whole), x);
-    }
-  }
-  return any_rest_of(x, y);
-}
-
-// One of two floats without a branch, which would be taken at random.
-template <class C> C chosen(bool first, C a, C b) {
-  using Bits = std::conditional_t<sizeof(C) == sizeof(uint32_t), uint32_t, uint64_t>;
-  const Bits mask = first ? ~Bits{0} : Bits{0};
-  return std::bit_cast<C>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
-}
-// The integer below; std::floor is a call.
-template <class C> C floor_of(C x) {
-  if constexpr (std::is_same_v<C, float>)
-    if (std::fabs(x) < 0x1p28f) {
-      const auto whole = static_cast<float>(static_cast<int32_t>(x));
-      return whole - static_cast<float>(whole > x);
-    }
-  return std::floor(x);
-}
-template <class C> bool has_other_sign(C rest, C y) { return (rest != 0) & ((y < 0) != (rest < 0)); }
-
 template <class C> C divide_floor(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) {
     if (std::is_signed_v<C> && y == C(-1)) return mul_wrapping(x, C(-1));
     return x / y - (x % y != 0 && (x < 0) != (y < 0));
   } else {
-    // c10/util/generic_math.h, div_floor_floating: exact where x / y rounds up to the next integer.
-    if (y == 0) return x / y;
-    const C rest = rest_of(x, y);
-    const C quotient = (x - rest) / y - static_cast<C>(has_other_sign(rest, y)), floored = floor_of(quotient);
-    return chosen(quotient == 0, std::copysign(C(0), x / y), floored + static_cast<C>(quotient - floored > C(0.5)));
+    return kernel::floor_quotient_of(x, y);
   }
 }
 
@@ -130,8 +96,7 @@ template <class C> C modulo_floor(C x, C y) {
     const C rest = x % y;
     return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
   } else {
-    const C rest = rest_of(x, y);
-    return chosen(has_other_sign(rest, y), rest + y, rest);
+    return kernel::floor_rest_of(x, y);
   }
 }
 
@@ -139,7 +104,7 @@ template <class C> C modulo_floor(C x, C y) {
 template <class C> C modulo_trunc(C x, C y) {
   check_divisor(y);
   if constexpr (std::is_integral_v<C>) return std::is_signed_v<C> && y == C(-1) ? 0 : x % y;
-  else return rest_of(x, y);
+  else return kernel::rest_of(x, y);
 }
 
 MetaValue infer_div(const Call<TensorMeta>& call) {

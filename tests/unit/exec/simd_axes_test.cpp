@@ -85,6 +85,44 @@ TEST(SimdAxes, AnglesAndComplementsAreThoseOfTheReference) {
   expect_near(OneCall("aten.erfc.default", {numbers({40, 30}, true)}), 1e-7, "erfc");
 }
 
+TEST(SimdAxes, QuotientsAndRestsAreThoseOfTheReference) {
+  const Tensor a = numbers({40, 33}, true, 1), b = numbers({40, 33}, true, 2), row = numbers({33}, false, 3);
+  for (const char* name : {"floor_divide", "remainder.Tensor", "fmod.Tensor"}) {
+    const std::string op = concat("aten.", name, name == std::string("floor_divide") ? ".default" : "");
+    OneCall(op, {a, b}).expect_equal(op);
+    OneCall(op, {a, row}).expect_equal(op + " by a row");
+    OneCall(op, {row.expand({40, 33}), a.transpose(0, 1).contiguous().transpose(0, 1)}).expect_equal(op + " turned");
+  }
+  for (const char* name : {"floor_divide", "remainder", "fmod"})
+    for (const double by : {0.7, -3.0, 0.0})
+      OneCall(concat("aten.", name, ".Scalar"), {a, Argument(by)}).expect_equal(concat(name, " by ", by));
+  OneCall("aten.remainder.Scalar_Tensor", {Argument(2.5), a}).expect_equal("remainder of a number");
+  OneCall("aten.fmod_.Tensor", {a, b}).expect_equal("in place");
+  for (const Argument& mode : {Argument("floor"), Argument("trunc"), Argument()})
+    for (const bool by_number : {false, true}) {
+      const std::string op = concat("aten.div.", by_number ? "Scalar" : "Tensor", "_mode");
+      OneCall call = by_number ? OneCall(op, {a, Argument(-0.7)}) : OneCall(op, {a, b});
+      call.program.graph->nodes().back()->arg(0).list()[0].node()->set_kwargs({{"rounding_mode", mode}});
+      call.expect_equal(op);
+    }
+}
+
+TEST(SimdAxes, AddedProductsAndQuotientsAreThoseOfTheReference) {
+  const Tensor x = numbers({3, 700}, true, 1), a = numbers({3, 700}, false, 2), b = numbers({3, 700}, false, 3);
+  for (const char* op : {"aten.addcmul.default", "aten.addcmul_.default", "aten.addcdiv.default"})
+    for (const double value : {1.0, -0.3}) {
+      const auto with_value = [&](const std::vector<std::variant<Tensor, Argument>>& operands) {
+        OneCall call(op, operands);
+        call.program.graph->nodes().back()->arg(0).list()[0].node()->set_kwargs({{"value", Argument(value)}});
+        return call;
+      };
+      with_value({x, a, b}).expect_equal(concat(op, " ", value));
+      if (std::string(op).find('_') != std::string::npos) continue;
+      with_value({x, a.slice(0, 0, 1, 1), b.slice(1, 0, 1, 1)}).expect_equal("broadcast");
+      with_value({x.slice(1, 0, 1, 1), a, b.transpose(0, 1).contiguous().transpose(0, 1)}).expect_equal("turned");
+    }
+}
+
 TEST(SimdAxes, ImagesAreResizedWithAntialiasingAsInTheReference) {
   for (const char* kernel : {"linear", "cubic"})
     expect_near(OneCall(concat("aten._upsample_bi", kernel, "2d_aa.vec"),
