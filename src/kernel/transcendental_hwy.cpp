@@ -63,6 +63,19 @@ HWY_INLINE V exp_any(V x) {
   return hn::IfThenElse(is_high, hn::Mul(value, set(2.0004244340270536f)), value);
 }
 
+// 2^x as 2^k times 2^r, -1/2 <= r <= 1/2, by a polynomial within 6e-9; 2^k in two halves, so that the last product
+// rounds to numbers below the smallest normal one, 0 and infinity.
+HWY_INLINE V exp2_any(V x) {
+  constexpr float kPolynomial[] = {0x1.62e430p-1f, 0x1.ebfbe0p-3f,  0x1.c6af6cp-5f,
+                                   0x1.3b2a54p-7f, 0x1.5f0890p-10f, 0x1.44138ap-13f};
+  const V bounded = clamp_real(x, set(-200), set(200));
+  const V k = hn::Sub(hn::Add(bounded, set(kRounder)), set(kRounder)), r = hn::Sub(bounded, k);
+  const VI turns = hn::ConvertTo(DI(), k), half = hn::ShiftRight<1>(turns);
+  const V near_one = hn::Add(hn::Mul(r, polynomial(D(), r, kPolynomial)), set(1));
+  const V value = times_power_of_two(times_power_of_two(near_one, half), hn::Sub(turns, half));
+  return hn::IfThenElse(hn::IsNaN(x), x, value);
+}
+
 HWY_INLINE V expm1_any(V x) {
   constexpr float kPolynomial[] = {1.0f, -0.0333332978f, 0.00158255408f};
   V k;
@@ -139,6 +152,9 @@ HWY_INLINE V erf_any(const float* c, const float* e, V x) {
 
 void expm1_run(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) HWY_ATTR { return expm1_any(v); });
+}
+void exp2_run(const float* x, int64_t n, float* out) {
+  map(x, n, out, [](V v) HWY_ATTR { return exp2_any(v); });
 }
 void log_run(const float* x, int64_t n, float* out) {
   map(x, n, out, [](V v) HWY_ATTR { return log_any(v); });
@@ -223,6 +239,7 @@ HWY_AFTER_NAMESPACE();
 namespace qdq::kernel {
 namespace {
 HWY_EXPORT(expm1_run);
+HWY_EXPORT(exp2_run);
 HWY_EXPORT(log_run);
 HWY_EXPORT(log1p_run);
 HWY_EXPORT(tanh_run);
@@ -243,6 +260,9 @@ template <class Run> void for_ranges(int64_t n, Run&& run) {
 
 void expm1_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(expm1_run)(x + i, count, out + i); });
+}
+void exp2_f32(const float* x, int64_t n, float* out) {
+  for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(exp2_run)(x + i, count, out + i); });
 }
 void log_f32(const float* x, int64_t n, float* out) {
   for_ranges(n, [&](int64_t i, int64_t count) { HWY_DYNAMIC_DISPATCH(log_run)(x + i, count, out + i); });

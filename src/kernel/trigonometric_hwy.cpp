@@ -101,9 +101,6 @@ void acos_run(const float* x, int64_t n, float* out) {
     return hn::Mul(wide(2), atan_of(half));
   });
 }
-void exp2_run(const float* x, int64_t n, float* out) {
-  map(x, n, out, [](VW v) HWY_ATTR { return wide_exp(hn::Mul(v, wide(0x1.62e42fefa39efp-1))); });
-}
 // log(x) times a factor.
 void log_run(const float* x, int64_t n, double factor, float* out) {
   map(x, n, out, [&](VW v) HWY_ATTR {
@@ -154,7 +151,6 @@ HWY_EXPORT(atan2_run);
 HWY_EXPORT(erfc_run);
 HWY_EXPORT(asin_run);
 HWY_EXPORT(acos_run);
-HWY_EXPORT(exp2_run);
 HWY_EXPORT(log_run);
 HWY_EXPORT(sinh_run);
 HWY_EXPORT(cosh_run);
@@ -177,7 +173,6 @@ void atan2_f32(const float* y, const float* x, int64_t n, float* out) {
 void erfc_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(erfc_run)); }
 void asin_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(asin_run)); }
 void acos_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(acos_run)); }
-void exp2_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(exp2_run)); }
 void log2_f32(const float* x, int64_t n, float* out) {
   in_threads(x, n, out, [](const float* from, int64_t count, float* to) {
     HWY_DYNAMIC_DISPATCH(log_run)(from, count, 0x1.71547652b82fep+0, to);

@@ -84,6 +84,7 @@ const std::vector<Formula>& formulas() {
        },
        [](double y) { return std::atan2(y, static_cast<double>(-3.7f)); }, -50, 50, 1, 0x6e4d7fb02f027ef9},
       {"erfc", erfc_f32, [](double x) { return std::erfc(x); }, -5, 9, 1, 0x6e60efc6b872d57c},
+      {"exp2", exp2_f32, [](double x) { return std::exp2(x); }, -130, 128, 2, 0x202a729821b69e7b},
   };
   return all;
 }
