@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
+#include "kernel/resample.h"
 #include "op/infer.h"
 #include "op/resize.h"
 
@@ -19,14 +21,12 @@ struct ResizedAxis {
   std::vector<int64_t> first;  // of output i in the lists below; one more at the end
   std::vector<int64_t> index;
   std::vector<float> weight;
-  bool chooses = true;  // one tap of weight 1 each
   // All weights are multiples of 1/64, so that floats hold what two such axes make of bytes.
   bool is_exact_for_bytes = true;
 
   explicit ResizedAxis(const ResizeTaps& taps) {
     for (const std::vector<ResizeTap>& here : taps) {
       first.push_back(static_cast<int64_t>(index.size()));
-      chooses = chooses && here.size() == 1 && here[0].weight == 1;
       for (const ResizeTap& tap : here) {
         is_exact_for_bytes = is_exact_for_bytes && tap.weight * 64 == std::floor(tap.weight * 64);
         index.push_back(tap.index);
@@ -35,15 +35,18 @@ struct ResizedAxis {
     }
     first.push_back(static_cast<int64_t>(index.size()));
   }
-  int64_t size() const { return static_cast<int64_t>(first.size()) - 1; }
-  bool is_same(int64_t a, int64_t b) const {
-    const auto at = [&](int64_t i) { return index.begin() + first[static_cast<size_t>(i)]; };
-    return chooses && *at(a) == *at(b);
+  // Each element itself.
+  explicit ResizedAxis(int64_t size) : index(static_cast<size_t>(size)), weight(index.size(), 1.0f) {
+    std::iota(index.begin(), index.end(), int64_t{0});
+    first = index;
+    first.push_back(size);
   }
+  int64_t size() const { return static_cast<int64_t>(first.size()) - 1; }
+  kernel::Taps taps() const { return {size(), first.data(), index.data(), weight.data()}; }
 };
 
 // upsample_* of images and of sequences, along the height and then along the width, each sum rounded at every step.
-// Bytes are computed in floats, where that is exact.
+// Bytes are computed in floats, where that is exact. All sequences are the rows of one image.
 class ResizeOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
@@ -51,67 +54,19 @@ class ResizeOp : public CompiledOp {
     const bool are_bytes = given.dtype() == DType::kU8 || given.dtype() == DType::kS8;
     if (!(is_f32(given) || are_bytes) || given.dim() < 3 || given.dim() > 4 || given.numel() == 0)
       return run_reference(call, "its input is empty, not float32, or has other than one or two axes to resize");
-    std::vector<ResizeTaps> taps = resize_taps(call);
-    const ResizeTaps whole(1, std::vector<ResizeTap>(1, ResizeTap{0, 1.0}));
-    const ResizedAxis rows(taps.size() == 2 ? taps[0] : whole), columns(taps.back());
+    const std::vector<ResizeTaps> taps = resize_taps(call);
+    const bool is_image = taps.size() == 2;
+    const int64_t in_w = given.size(-1), in_h = is_image ? given.size(2) : given.numel() / in_w;
+    const ResizedAxis rows = is_image ? ResizedAxis(taps[0]) : ResizedAxis(in_h), columns(taps.back());
     if (are_bytes && !(rows.is_exact_for_bytes && columns.is_exact_for_bytes))
       return run_reference(call, "floats do not hold its sums of bytes exactly");
     Shape sizes = given.sizes();
     sizes.back() = columns.size();
-    if (taps.size() == 2) sizes[2] = rows.size();
+    if (is_image) sizes[2] = rows.size();
     const Tensor x = are_bytes ? widened_to_floats(given) : given.contiguous(), out = uninitialized(sizes, DType::kF32);
-    const int64_t in_w = given.size(-1), in_plane = taps.size() == 2 ? given.size(2) * in_w : in_w,
-                  plane = rows.size() * columns.size(), planes = x.numel() / in_plane;
-    parallel_for(planes, std::max<int64_t>(1, 16384 / plane), [&](int64_t begin, int64_t end) {
-      std::vector<float> row(static_cast<size_t>(in_w)), part(row.size());
-      for (int64_t p = begin; p < end; ++p) {
-        const float* from = x.data<float>() + p * in_plane;
-        float* to = out.data<float>() + p * plane;
-        for (int64_t i = 0; i < rows.size(); ++i, to += columns.size()) {
-          if (i > 0 && rows.is_same(i, i - 1)) std::copy_n(to - columns.size(), columns.size(), to);
-          else resize_row(blend(rows, i, from, row, part), columns, to);
-        }
-      }
-    });
+    kernel::resample_f32(x.data<float>(), x.numel() / in_h / in_w, in_h, in_w, rows.taps(), columns.taps(),
+                         out.data<float>());
     return are_bytes ? narrowed_from_floats(out, given.dtype()) : out;
-  }
-
- private:
-  // Row i between the rows of the input: one of these, or their sum.
-  static const float* blend(const ResizedAxis& rows, int64_t i, const float* plane, std::vector<float>& row,
-                            std::vector<float>& part) {
-    const auto n = static_cast<int64_t>(row.size());
-    const auto begin = static_cast<size_t>(rows.first[static_cast<size_t>(i)]),
-               end = static_cast<size_t>(rows.first[static_cast<size_t>(i) + 1]);
-    if (rows.chooses) return plane + rows.index[begin] * n;
-    if (begin == end) std::fill(row.begin(), row.end(), 0.0f);
-    for (size_t t = begin; t < end; ++t) {
-      float* to = t == begin ? row.data() : part.data();
-      kernel::mul_scalar_f32(plane + rows.index[t] * n, rows.weight[t], n, to);
-      if (t > begin) kernel::add_f32(row.data(), part.data(), n, row.data());
-    }
-    return row.data();
-  }
-
-  static void resize_row(const float* from, const ResizedAxis& columns, float* to) {
-    const int64_t n = columns.size();
-    if (columns.chooses) {
-      for (int64_t j = 0; j < n; ++j) to[j] = from[columns.index[static_cast<size_t>(j)]];
-      return;
-    }
-    const int64_t* index = columns.index.data();
-    const float* weight = columns.weight.data();
-    if (static_cast<int64_t>(columns.index.size()) == 2 * n) {
-      for (int64_t j = 0; j < n; ++j)
-        to[j] = from[index[2 * j]] * weight[2 * j] + from[index[2 * j + 1]] * weight[2 * j + 1];
-      return;
-    }
-    for (int64_t j = 0; j < n; ++j) {
-      float sum = 0;
-      for (int64_t t = columns.first[static_cast<size_t>(j)]; t < columns.first[static_cast<size_t>(j) + 1]; ++t)
-        sum += from[index[t]] * weight[t];
-      to[j] = sum;
-    }
   }
 };
 

@@ -123,6 +123,19 @@ TEST(SimdAxes, AddedProductsAndQuotientsAreThoseOfTheReference) {
     }
 }
 
+TEST(SimdAxes, ImagesOfAnyWidthAreResizedAsInTheReference) {
+  for (const char* kernel : {"bilinear", "bicubic"})
+    for (const Shape& sizes : {Shape{2, 3, 9, 13}, Shape{1, 2, 1, 1}, Shape{1, 1, 6, 3}})
+      for (const List& wanted : {List{17, 29}, List{4, 5}, List{1, 1}, List{6, 7}})
+        for (const bool corners : {false, true})
+          expect_near(OneCall(concat("aten.upsample_", kernel, "2d.vec"),
+                              {counting(sizes, 0.0719f, -1.f), Argument(wanted), Argument(corners), Argument()}),
+                      1e-5, concat(kernel, " ", to_string(sizes)));
+  expect_near(OneCall("aten.upsample_linear1d.vec",
+                      {counting({2, 5, 13}, 0.0719f, -1.f), Argument(List{30}), Argument(false), Argument()}),
+              1e-5, "sequences");
+}
+
 TEST(SimdAxes, ImagesAreResizedWithAntialiasingAsInTheReference) {
   for (const char* kernel : {"linear", "cubic"})
     expect_near(OneCall(concat("aten._upsample_bi", kernel, "2d_aa.vec"),
