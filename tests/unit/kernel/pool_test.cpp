@@ -41,9 +41,18 @@ Pool2d make(int64_t planes, int64_t in_h, int64_t in_w, int64_t out_h, int64_t o
 
 const Pool2d kCases[] = {
     // the last in ceil mode
-    make(5, 14, 17, 7, 9, 3, 2, 1),    make(3, 8, 8, 4, 4, 2, 2, 0),        make(2, 9, 9, 5, 5, 2, 2, 0),
-    make(4, 12, 10, 8, 6, 3, 1, 0, 2), make(1, 5, 5, 5, 5, 5, 1, 2),        make(2, 7, 40, 3, 14, 3, 3, 1),
-    make(3, 20, 21, 20, 21, 13, 1, 6), make(2, 19, 17, 13, 11, 4, 1, 0, 2),
+    make(5, 14, 17, 7, 9, 3, 2, 1),
+    make(3, 8, 8, 4, 4, 2, 2, 0),
+    make(2, 9, 9, 5, 5, 2, 2, 0),
+    make(4, 12, 10, 8, 6, 3, 1, 0, 2),
+    make(1, 5, 5, 5, 5, 5, 1, 2),
+    make(2, 7, 40, 3, 14, 3, 3, 1),
+    make(3, 20, 21, 20, 21, 13, 1, 6),
+    make(2, 19, 17, 13, 11, 4, 1, 0, 2),
+    // windows that lie apart; those of the last reach beyond the image
+    make(3, 15, 61, 3, 12, 5, 5, 0),
+    make(2, 12, 14, 3, 3, 3, 4, 0),
+    make(2, 13, 13, 4, 4, 4, 4, 0),
 };
 
 TEST(Pool, MaxIsTheLargestOfTheWindow) {
