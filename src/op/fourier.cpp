@@ -8,18 +8,26 @@ namespace qdq {
 namespace {
 
 constexpr double kHalfTurn = 3.14159265358979323846;
-constexpr int64_t kMostFactor = 31;  // beyond which a convolution is quicker than the sums of a factor
+constexpr int64_t kMostFactor = kernel::kMostFourierFactor;  // beyond which a convolution is quicker than its sums
 
-template <class N> ComplexOf<N> operator+(const ComplexOf<N>& a, const ComplexOf<N>& b) {
-  return {a.real + b.real, a.imag + b.imag};
-}
-template <class N> ComplexOf<N> operator-(const ComplexOf<N>& a, const ComplexOf<N>& b) {
-  return {a.real - b.real, a.imag - b.imag};
-}
-template <class N> ComplexOf<N> operator*(const ComplexOf<N>& a, Complex b) {
+Complex operator+(const Complex& a, const Complex& b) { return {a.real + b.real, a.imag + b.imag}; }
+Complex operator-(const Complex& a, const Complex& b) { return {a.real - b.real, a.imag - b.imag}; }
+Complex operator*(const Complex& a, const Complex& b) {
   return {a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
 }
-template <class N> ComplexOf<N> conjugate(const ComplexOf<N>& z) { return {z.real, -z.imag}; }
+Complex conjugate(const Complex& z) { return {z.real, -z.imag}; }
+
+// f of each row.
+template <class F> ComplexRows of_each(const ComplexRows& rows, F&& f) {
+  ComplexRows out;
+  for (size_t r = 0; r < rows.real.size(); ++r) {
+    const Complex z = f(Complex{rows.real[r], rows.imag[r]});
+    out.real[r] = z.real;
+    out.imag[r] = z.imag;
+  }
+  return out;
+}
+template <class F> Complex of_each(const Complex& z, F&& f) { return f(z); }
 
 std::vector<int64_t> small_factors(int64_t n) {
   std::vector<int64_t> out;
@@ -72,14 +80,13 @@ void FourierTransform::run(const Complex* in, Complex* out) const {
   if (convolution_) return convolve(in, out);
   split(in, 1, out, length_, 0);
 }
-void FourierTransform::run(const TwoComplex* in, TwoComplex* out) const {
+void FourierTransform::run(const ComplexRows* in, ComplexRows* out) const {
   if (convolution_) return convolve(in, out);
-  split(in, 1, out, length_, 0);
+  kernel::transform_rows_f64({length_, factors_.data(), &waves_[0].real}, in->real.data(), out->real.data());
 }
 
 // The transforms of every p-th element, then sums of p of their results.
-template <class Z>
-void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length, size_t level) const {
+void FourierTransform::split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const {
   if (length == 1) {
     out[0] = in[0];
     return;
@@ -90,7 +97,7 @@ void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length
     else split(in + q * stride, stride * p, out + q * m, m, level + 1);
   }
   const Complex* waves = waves_.data();
-  Z part[kMostFactor];
+  Complex part[kMostFactor];
   for (int64_t k = 0; k < m; ++k) {
     part[0] = out[k];
     for (int64_t q = 1; q < p; ++q) part[q] = out[q * m + k] * waves[q * k * turn];
@@ -99,8 +106,8 @@ void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length
       out[m + k] = part[0] - part[1];
     } else if (p == 4) {
       const Complex quarter = waves[length_ / 4];
-      const Z a = part[0] + part[2], b = part[0] - part[2], c = part[1] + part[3], d = part[1] - part[3];
-      const Z turned = {-quarter.imag * d.imag, quarter.imag * d.real};  // the quarter is -i or i
+      const Complex a = part[0] + part[2], b = part[0] - part[2], c = part[1] + part[3], d = part[1] - part[3];
+      const Complex turned = {-quarter.imag * d.imag, quarter.imag * d.real};  // the quarter is -i or i
       out[k] = a + c;
       out[m + k] = b + turned;
       out[2 * m + k] = a - c;
@@ -112,9 +119,9 @@ void FourierTransform::split(const Z* in, int64_t stride, Z* out, int64_t length
 }
 
 // out[r * step] = sum over q of part[q] exp(-2 pi i q r / p) for an odd p, whose roots of q and p - q are conjugates.
-template <class Z> void FourierTransform::sum_odd(const Z* part, int64_t p, Z* out, int64_t step) const {
+void FourierTransform::sum_odd(const Complex* part, int64_t p, Complex* out, int64_t step) const {
   const int64_t half = p / 2, turn = length_ / p;
-  Z sums[kMostFactor], differences[kMostFactor];
+  Complex sums[kMostFactor], differences[kMostFactor];
   out[0] = part[0];
   for (int64_t q = 1; q <= half; ++q) {
     sums[q] = part[q] + part[p - q];
@@ -122,7 +129,7 @@ template <class Z> void FourierTransform::sum_odd(const Z* part, int64_t p, Z* o
     out[0] = out[0] + sums[q];
   }
   for (int64_t r = 1; r <= half; ++r) {
-    Z even = part[0], odd{};
+    Complex even = part[0], odd{};
     for (int64_t q = 1, at = r; q <= half; ++q, at = at + r < p ? at + r : at + r - p) {
       const Complex root = waves_[static_cast<size_t>(at * turn)];
       even = {even.real + sums[q].real * root.real, even.imag + sums[q].imag * root.real};
@@ -136,16 +143,18 @@ template <class Z> void FourierTransform::sum_odd(const Z* part, int64_t p, Z* o
 template <class Z> void FourierTransform::convolve(const Z* in, Z* out) const {
   const auto n = static_cast<size_t>(length_), power = filter_.size();
   std::vector<Z> rows(power), products(power);
-  for (size_t t = 0; t < n; ++t) rows[t] = in[t] * waves_[t];
+  for (size_t t = 0; t < n; ++t) rows[t] = of_each(in[t], [&](Complex z) { return z * waves_[t]; });
   convolution_->run(rows.data(), products.data());
   // The inverse transform is the conjugate of the transform of the conjugate.
-  for (size_t k = 0; k < power; ++k) products[k] = conjugate(products[k] * filter_[k]);
+  for (size_t k = 0; k < power; ++k)
+    products[k] = of_each(products[k], [&](Complex z) { return conjugate(z * filter_[k]); });
   convolution_->run(products.data(), rows.data());
   const double scale = 1 / static_cast<double>(power);
-  for (size_t k = 0; k < n; ++k) {
-    const Z value = conjugate(rows[k]) * waves_[k];
-    out[k] = {value.real * scale, value.imag * scale};
-  }
+  for (size_t k = 0; k < n; ++k)
+    out[k] = of_each(rows[k], [&](Complex z) {
+      const Complex value = conjugate(z) * waves_[k];
+      return Complex{value.real * scale, value.imag * scale};
+    });
 }
 
 }  // namespace qdq

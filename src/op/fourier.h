@@ -1,20 +1,22 @@
 // The discrete Fourier transform of rows, in double.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "kernel/fourier.h"
+
 namespace qdq {
 
-// Numbers of two rows at the same place, which are computed alike.
-using TwoNumbers = double __attribute__((vector_size(2 * sizeof(double))));
-
-template <class Number> struct ComplexOf {
-  Number real, imag;
+struct Complex {
+  double real, imag;
 };
-using Complex = ComplexOf<double>;
-using TwoComplex = ComplexOf<TwoNumbers>;
+// The numbers of some rows at the same place, which are computed alike.
+struct ComplexRows {
+  std::array<double, kernel::kFourierRows> real, imag;
+};
 
 // exp(sign i 2 pi k / n) for 0 <= k < n.
 Complex root_of_one(int64_t k, int64_t n, double sign);
@@ -29,14 +31,14 @@ class FourierTransform {
   FourierTransform(int64_t length, bool is_inverse);
   // `in` and `out` are `length` numbers each, of different places.
   void run(const Complex* in, Complex* out) const;
-  // The same of two rows, each with the bits that it has alone.
-  void run(const TwoComplex* in, TwoComplex* out) const;
+  // The same of several rows, each with the bits that it has alone.
+  void run(const ComplexRows* in, ComplexRows* out) const;
 
   static constexpr int64_t kMostLength = int64_t{1} << 24;
 
  private:
-  template <class Z> void split(const Z* in, int64_t stride, Z* out, int64_t length, size_t level) const;
-  template <class Z> void sum_odd(const Z* part, int64_t p, Z* out, int64_t step) const;
+  void split(const Complex* in, int64_t stride, Complex* out, int64_t length, size_t level) const;
+  void sum_odd(const Complex* part, int64_t p, Complex* out, int64_t step) const;
   template <class Z> void convolve(const Z* in, Z* out) const;
 
   int64_t length_;

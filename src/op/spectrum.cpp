@@ -35,25 +35,26 @@ template <class T> std::vector<size_t> transformed_axes(const Call<T>& call, siz
 }
 
 // The transform along an axis of x: `load` takes element t of the row that begins at an offset of x, `store` gives the
-// row that begins at an offset of out its elements. Two rows go together, as long as they are short.
+// row that begins at an offset of out its elements. Four rows go together, as long as they are short.
 template <class Load, class Store>
 void transform_rows(const Tensor& x, const Tensor& out, size_t axis, int64_t length, bool is_inverse, const Load& load,
                     const Store& store) {
   if (x.numel() == 0 || out.numel() == 0) return;
   const FourierTransform transform(length, is_inverse);
-  constexpr size_t kTogether = 2;
-  constexpr int64_t kShort = 1 << 15;
+  constexpr size_t kTogether = kernel::kFourierRows;
+  constexpr int64_t kShort = 1 << 14;
   const auto n = static_cast<size_t>(length);
   std::vector<Complex> row(n), result(n);
-  std::vector<TwoComplex> rows(length <= kShort ? n : 0), results(rows.size());
+  std::vector<ComplexRows> rows(length <= kShort ? n : 0), results(rows.size());
   std::vector<std::array<int64_t, 2>> waiting;
   const auto transform_one = [&](const std::array<int64_t, 2>& at) {
     load(at[0], row);
     transform.run(row.data(), result.data());
     store(at[1], result);
   };
-  const auto transform_two = [&] {
-    for (size_t r = 0; r < kTogether; ++r) {
+  // Rows that are missing are computed with what was there before.
+  const auto transform_waiting = [&] {
+    for (size_t r = 0; r < waiting.size(); ++r) {
       load(waiting[r][0], row);
       for (size_t t = 0; t < n; ++t) {
         rows[t].real[r] = row[t].real;
@@ -61,7 +62,7 @@ void transform_rows(const Tensor& x, const Tensor& out, size_t axis, int64_t len
       }
     }
     transform.run(rows.data(), results.data());
-    for (size_t r = 0; r < kTogether; ++r) {
+    for (size_t r = 0; r < waiting.size(); ++r) {
       for (size_t k = 0; k < n; ++k) result[k] = {results[k].real[r], results[k].imag[r]};
       store(waiting[r][1], result);
     }
@@ -73,9 +74,10 @@ void transform_rows(const Tensor& x, const Tensor& out, size_t axis, int64_t len
   for_each_index<2>(counted, strides, [&](const std::array<int64_t, 2>& from) {
     if (rows.empty()) return transform_one(from);
     waiting.push_back(from);
-    if (waiting.size() == kTogether) transform_two();
+    if (waiting.size() == kTogether) transform_waiting();
   });
-  for (const auto& at : waiting) transform_one(at);
+  if (waiting.size() == 1) transform_one(waiting[0]);
+  else if (!waiting.empty()) transform_waiting();
 }
 
 // Complex to complex along one axis.
@@ -125,10 +127,10 @@ class RealRow {
   }
   // Number k of the row's, made of those of the half.
   Complex at(const std::vector<Complex>& half, int64_t k) const {
-    const size_t n = roots_.size(), i = static_cast<size_t>(k) % n;
-    const Complex a = half[i], b = half[(n - i) % n], root = roots_[i];
+    const size_t n = roots_.size(), place = static_cast<size_t>(k), i = place < n ? place : place - n;
+    const Complex a = half[i], b = half[i == 0 ? 0 : n - i], root = roots_[i];
     const Complex even{(a.real + b.real) / 2, (a.imag - b.imag) / 2}, odd{(a.imag + b.imag) / 2, (b.real - a.real) / 2};
-    const double sign = static_cast<size_t>(k) < n ? 1 : -1;
+    const double sign = place < n ? 1 : -1;
     return {even.real + sign * (odd.real * root.real - odd.imag * root.imag),
             even.imag + sign * (odd.real * root.imag + odd.imag * root.real)};
   }

@@ -67,11 +67,11 @@ TEST(FourierTransform, IsUndoneByTheInverse) {
   }
 }
 
-TEST(FourierTransform, GivesTwoRowsTheBitsOfOne) {
-  for (const int64_t n : {1, 2, 12, 30, 64, 37 * 2, 101, 1024}) {
-    std::vector<TwoComplex> rows(static_cast<size_t>(n)), found(rows.size());
-    std::vector<std::vector<Complex>> each(2);
-    for (size_t r = 0; r < 2; ++r) {
+TEST(FourierTransform, GivesSeveralRowsTheBitsOfOne) {
+  for (const int64_t n : {1, 2, 12, 30, 49, 64, 37 * 2, 101, 1024}) {
+    std::vector<ComplexRows> rows(static_cast<size_t>(n)), found(rows.size());
+    std::vector<std::vector<Complex>> each(kernel::kFourierRows);
+    for (size_t r = 0; r < each.size(); ++r) {
       each[r] = row_of(n);
       for (size_t t = 0; t < rows.size(); ++t) {
         each[r][t].real += static_cast<double>(r) * each[r][(t + 1) % rows.size()].imag;
@@ -80,7 +80,7 @@ TEST(FourierTransform, GivesTwoRowsTheBitsOfOne) {
       }
     }
     FourierTransform(n, true).run(rows.data(), found.data());
-    for (size_t r = 0; r < 2; ++r) {
+    for (size_t r = 0; r < each.size(); ++r) {
       const std::vector<Complex> wanted = transformed(each[r], true);
       for (size_t k = 0; k < rows.size(); ++k) {
         EXPECT_EQ(found[k].real[r], wanted[k].real) << n;
