@@ -97,6 +97,11 @@ std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i);
 // The products of two float32 tensors that are not empty, broadcast against each other.
 Tensor multiply_f32(const Tensor& a, const Tensor& b);
 
+// out[r] = the sum, in the order of kernel/math.h, of the products of row r of x and of y, `n` elements each, which
+// begin as far apart as the strides tell.
+void multiply_rows_f32(const float* x, int64_t x_stride, const float* y, int64_t y_stride, int64_t rows, int64_t n,
+                       float* out);
+
 // a + factor * b of two float32 tensors that are not empty, broadcast against each other.
 Tensor add_f32(const Tensor& a, const Tensor& b, float factor);
 

@@ -9,6 +9,7 @@
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
 #include "op/facts.h"
+#include "op/infer.h"
 
 namespace qdq {
 namespace {
@@ -146,11 +147,11 @@ float fold_row(FoldLoop loop, const float* x, int64_t n, float* scratch) {
   return from[0];
 }
 
-// mean, sum, amax, amin and logsumexp over axes. Sums of rows have the order of kernel/math.h, of columns that of
+// mean, sum, prod, amax, amin and logsumexp over axes. Sums of rows have the order of kernel/math.h, of columns that of
 // add_rows.
 class ReduceOp : public CompiledOp {
  public:
-  enum class Kind { kMean, kSum, kMax, kMin, kLogSumExp };
+  enum class Kind { kMean, kSum, kProduct, kMax, kMin, kLogSumExp };
   explicit ReduceOp(Kind kind) : kind_(kind) {}
 
   Value run(const Call<Tensor>& call) override {
@@ -158,8 +159,10 @@ class ReduceOp : public CompiledOp {
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
       return run_reference(call, "its input is empty, not float32 or a single number");
     std::vector<bool> reduced(given.sizes().size(), false);
-    const bool is_of_all = call.size() < 2;  // max and min
-    const std::vector<int64_t> axes = is_of_all || call.is_none(1) ? std::vector<int64_t>{} : call.integers(1);
+    const bool is_of_all = !place_of(call, "dim");  // max and min, and a form of prod
+    std::vector<int64_t> axes;
+    if (const int64_t* axis = is_of_all ? nullptr : call[1].get_if<int64_t>()) axes = {*axis};
+    else if (!is_of_all && !call.is_none(1)) axes = call.integers(1);
     for (const int64_t axis : axes) reduced[static_cast<size_t>(wrap_axis(axis, given.dim()))] = true;
     if (axes.empty()) reduced.assign(reduced.size(), true);
     // [outer, count, inner] if the axes lie side by side; else they go to the end.
@@ -191,7 +194,10 @@ class ReduceOp : public CompiledOp {
 
  private:
   bool adds() const { return kind_ == Kind::kMean || kind_ == Kind::kSum; }
-  FoldLoop loop() const { return kind_ == Kind::kMax ? kernel::maximum_f32 : kernel::minimum_f32; }
+  FoldLoop loop() const {
+    if (kind_ == Kind::kProduct) return kernel::mul_f32;
+    return kind_ == Kind::kMax ? kernel::maximum_f32 : kernel::minimum_f32;
+  }
 
   void reduce(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) const {
     parallel_for(outer, std::max<int64_t>(1, (int64_t{1} << 16) / (count * inner)), [&](int64_t begin, int64_t end) {
@@ -210,22 +216,41 @@ class ReduceOp : public CompiledOp {
   Kind kind_;
 };
 
-// linalg_vector_norm of order 2: the root of the sum of squares.
+// linalg_vector_norm of order 2: the root of the sum of squares. Squares along the last axis stay in the caches.
 class RootOfSquaresOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || call.number(1) != 2 || !call.is_none(4))
       return run_reference(call, "its input is empty, not float32 or a single number, or it has another order");
-    const Tensor x = given.contiguous(), squares = uninitialized(x.sizes(), DType::kF32);
-    kernel::mul_f32(x.data<float>(), x.data<float>(), x.numel(), squares.data<float>());
-    const Value sum = sums_.run(Call<Tensor>(*find_op("torch.ops.aten.sum.dim_IntList"), {squares, call[2], call[3]}));
-    const Tensor out = *sum.get_if<Tensor>();
+    const Tensor x = given.contiguous(), out = is_of_rows(call) ? sums_of_rows(call, x) : sums_of(call, x);
     kernel::sqrt_f32(out.data<float>(), out.numel(), out.data<float>());
     return out;
   }
 
  private:
+  static bool is_of_rows(const Call<Tensor>& call) {
+    if (call.is_none(2)) return false;
+    const std::vector<int64_t> axes = call.integers(2);
+    const int64_t rank = call.tensor(0).dim();
+    return axes.size() == 1 && wrap_axis(axes[0], rank) == rank - 1;
+  }
+  static Tensor sums_of_rows(const Call<Tensor>& call, const Tensor& x) {
+    Shape sizes = x.sizes();
+    const int64_t n = sizes.back();
+    if (call.boolean(3)) sizes.back() = 1;
+    else sizes.pop_back();
+    const Tensor out = uninitialized(sizes, DType::kF32);
+    multiply_rows_f32(x.data<float>(), n, x.data<float>(), n, out.numel(), n, out.data<float>());
+    return out;
+  }
+  Tensor sums_of(const Call<Tensor>& call, const Tensor& x) {
+    const Tensor squares = uninitialized(x.sizes(), DType::kF32);
+    kernel::mul_f32(x.data<float>(), x.data<float>(), x.numel(), squares.data<float>());
+    const Value sum = sums_.run(Call<Tensor>(*find_op("torch.ops.aten.sum.dim_IntList"), {squares, call[2], call[3]}));
+    return *sum.get_if<Tensor>();
+  }
+
   ReduceOp sums_{ReduceOp::Kind::kSum};
 };
 
@@ -348,6 +373,8 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten._log_softmax.default", make_log_softmax, softmax_obstacle},
     {"aten.mean.dim", make_reduce<ReduceOp::Kind::kMean>, elementwise_obstacle},
     {"aten.sum.dim_IntList", make_reduce<ReduceOp::Kind::kSum>, elementwise_obstacle},
+    {"aten.prod.default", make_reduce<ReduceOp::Kind::kProduct>, elementwise_obstacle},
+    {"aten.prod.dim_int", make_reduce<ReduceOp::Kind::kProduct>, elementwise_obstacle},
     {"aten.amax.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.max.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
@@ -360,6 +387,17 @@ constexpr SimdOp kAlongAxes[] = {
 constexpr SimdOp kJoining[] = {{"aten.cat.default", make_concat, nullptr}};
 
 }  // namespace
+
+void multiply_rows_f32(const float* x, int64_t x_stride, const float* y, int64_t y_stride, int64_t rows, int64_t n,
+                       float* out) {
+  parallel_for(rows, std::max<int64_t>(1, 16384 / n), [&](int64_t begin, int64_t end) {
+    std::vector<float> products(static_cast<size_t>(n));
+    for (int64_t r = begin; r < end; ++r) {
+      kernel::mul_f32(x + r * x_stride, y + r * y_stride, n, products.data());
+      out[r] = kernel::sum_f32(products.data(), n);
+    }
+  });
+}
 
 std::span<const SimdOp> axis_simd_ops() { return kAlongAxes; }
 std::span<const SimdOp> joining_simd_ops() { return kJoining; }

@@ -76,6 +76,10 @@ Factor multiply(const Factor& a, const Factor& b, const std::string& kept) {
   for (const char axis : batch + rows) sizes.push_back(a.size(axis));
   for (const char axis : columns) sizes.push_back(b.size(axis));
   const Tensor out = uninitialized(sizes, DType::kF32);
+  if (m * n == 1 && x.stride(2) == 1 && y.stride(1) == 1) {
+    multiply_rows_f32(x.data<float>(), x.stride(0), y.data<float>(), y.stride(0), count, k, out.data<float>());
+    return {out, order};
+  }
   kernel::matmul_f32(count, m, n, k, {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
                      {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
   return {out, order};

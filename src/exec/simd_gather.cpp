@@ -34,10 +34,12 @@ struct Picking {
     for (RowWalk walk(index.sizes(), strides); walk.next(); given += walk.extent()) {
       Word* from = reinterpret_cast<Word*>(picked.data) + walk.offset(1);
       Word* to = reinterpret_cast<Word*>(row.data) + walk.offset(2);
-      for (int64_t i = 0; i < walk.extent(); ++i) {
+      // What is written could be these members for all that the compiler knows.
+      const int64_t n = walk.extent(), from_step = walk.step(1), to_step = walk.step(2), extent = size, along = step;
+      for (int64_t i = 0; i < n; ++i) {
         int64_t place = given[i];
-        if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(size)) place = checked_index(op, place, size);
-        Word &one = from[i * walk.step(1) + place * step], &other = to[i * walk.step(2)];
+        if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(extent)) place = checked_index(op, place, extent);
+        Word &one = from[i * from_step + place * along], &other = to[i * to_step];
         if (how == Pick::kRead) other = one;
         else if (how == Pick::kWrite) one = other;
         else one += other;
@@ -69,9 +71,35 @@ Picking picking_of(const Call<Tensor>& call, const Tensor& index, const Tensor& 
 
 Tensor index_of(const Call<Tensor>& call) { return call.tensor(2).to(DType::kS64).contiguous(); }
 
+// gather, and take_along_dim, which is gather of operands that are broadcast, or of rows.
 class GatherOp : public CompiledOp {
  public:
+  explicit GatherOp(bool broadcasts) : broadcasts_(broadcasts) {}
+
   Value run(const Call<Tensor>& call) override {
+    if (!broadcasts_) return gather(call);
+    infer_call(call);
+    Tensor x = call.tensor(0), index = call.tensor(1);
+    int64_t axis = 0;
+    if (call.is_none(2)) {
+      x = x.reshape({x.numel()});
+      index = index.reshape({index.numel()});
+    } else {
+      axis = wrap_axis(call.integer(2), x.dim());
+      const auto at = static_cast<size_t>(axis);
+      Shape sizes = x.sizes(), wanted = index.sizes();
+      sizes[at] = wanted[at] = 1;
+      sizes = wanted = broadcast_shapes(sizes, wanted);
+      sizes[at] = x.size(axis);
+      wanted[at] = index.size(axis);
+      x = x.expand(sizes);
+      index = index.expand(wanted);
+    }
+    return gather(Call<Tensor>(*find_op("torch.ops.aten.gather.default"), {x, axis, index}));
+  }
+
+ private:
+  Value gather(const Call<Tensor>& call) {
     const Tensor& x = call.tensor(0);
     if (x.dim() == 0 || x.dtype() == DType::kString) return run_reference(call, "its input is a number, or of strings");
     infer_call(call);
@@ -79,6 +107,8 @@ class GatherOp : public CompiledOp {
     picking_of(call, index, x, out).run(size_of(x.dtype()), Pick::kRead);
     return out;
   }
+
+  bool broadcasts_;
 };
 
 // scatter.src, scatter.value, which writes one number, and scatter_add of float32 in the order of its indices.
@@ -148,15 +178,54 @@ class FlipOp : public CompiledOp {
   }
 };
 
+// tril and triu: elements on one side of a diagonal are 0.
+class TriangleOp : public CompiledOp {
+ public:
+  TriangleOp(bool is_lower, bool in_place) : is_lower_(is_lower), in_place_(in_place) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& x = call.tensor(0);
+    if (x.dim() < 2 || x.numel() == 0 || x.dtype() == DType::kString || (in_place_ && !x.is_contiguous()))
+      return run_reference(call, "its input is empty, no matrix or of strings, or written where it does not lie dense");
+    infer_call(call);
+    const int64_t rows = x.size(-2), columns = x.size(-1),
+                  diagonal = std::clamp(call.integer(1), -rows - 1, columns + 1) + (is_lower_ ? 1 : 0);
+    const bool copies = !in_place_ && !may_overwrite(x) && x.is_contiguous();
+    const Tensor out = copies ? uninitialized(x.sizes(), x.dtype()) : x.contiguous();
+    const size_t bytes = size_of(x.dtype());
+    const std::byte* from = x.raw();
+    std::byte* to = out.raw();
+    for (int64_t r = 0; r < x.numel() / columns; ++r, to += static_cast<size_t>(columns) * bytes) {
+      const auto edge = static_cast<size_t>(std::clamp<int64_t>(r % rows + diagonal, 0, columns)) * bytes,
+                 width = static_cast<size_t>(columns) * bytes, kept = is_lower_ ? 0 : edge;
+      if (copies) std::memcpy(to + kept, from + kept, is_lower_ ? edge : width - edge);
+      std::memset(to + edge - kept, 0, is_lower_ ? width - edge : edge);
+      if (copies) from += width;
+    }
+    return out;
+  }
+
+ private:
+  bool is_lower_, in_place_;
+};
+
+template <bool is_lower> std::unique_ptr<CompiledOp> make_triangle(const Node& node, bool) {
+  return std::make_unique<TriangleOp>(is_lower, op_of(node)->is_in_place());
+}
 std::unique_ptr<CompiledOp> make_flip(const Node&, bool) { return std::make_unique<FlipOp>(); }
-std::unique_ptr<CompiledOp> make_gather(const Node&, bool) { return std::make_unique<GatherOp>(); }
+template <bool broadcasts> std::unique_ptr<CompiledOp> make_gather(const Node&, bool) {
+  return std::make_unique<GatherOp>(broadcasts);
+}
 template <Pick how> std::unique_ptr<CompiledOp> make_scatter(const Node& node, bool) {
   return std::make_unique<ScatterOp>(op_of(node)->is_in_place(), how);
 }
 
 constexpr SimdOp kPicking[] = {
     {"aten.flip.default", make_flip, nullptr},
-    {"aten.gather.default", make_gather, nullptr},
+    {"aten.tril.default", make_triangle<true>, nullptr},
+    {"aten.triu.default", make_triangle<false>, nullptr},
+    {"aten.gather.default", make_gather<false>, nullptr},
+    {"aten.take_along_dim.default", make_gather<true>, nullptr},
     {"aten.scatter.src", make_scatter<Pick::kWrite>, nullptr},
     {"aten.scatter.value", make_scatter<Pick::kWrite>, nullptr},
     {"aten.scatter_add.default", make_scatter<Pick::kAdd>, nullptr},

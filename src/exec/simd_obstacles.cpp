@@ -53,9 +53,11 @@ std::string elementwise_obstacle(const Node& node) { return dtype_obstacle(node,
 
 std::string places_obstacle(const Node& node) {
   const TensorMeta* x = meta_of(node, 0);
-  if (x == nullptr || x->dtype == DType::kF32 || is_half_dtype(x->dtype)) return {};
-  return concat("its input is ", to_string(x->dtype), ", not float32, float16 or bfloat16");
+  if (x == nullptr || x->dtype == DType::kF32 || is_half_dtype(x->dtype) || counts_in_int64(x->dtype)) return {};
+  return concat("its input is ", to_string(x->dtype), ", neither an integer nor float32, float16 or bfloat16");
 }
+
+bool counts_in_int64(DType dtype) { return is_integral(dtype) && dtype != DType::kBool && dtype != DType::kU64; }
 
 std::string logic_obstacle(const Node& node) {
   for (const size_t i : {size_t{0}, size_t{1}})

@@ -21,6 +21,8 @@ DType result_dtype_of(const Node& node);
 std::string elementwise_obstacle(const Node& node);
 // Of those that tell places of elements.
 std::string places_obstacle(const Node& node);
+// Whether int64 holds all numbers of the dtype, which are integers.
+bool counts_in_int64(DType dtype);
 std::string logic_obstacle(const Node& node);
 std::string matmul_obstacle(const Node& node);
 std::string baddbmm_obstacle(const Node& node);

@@ -15,6 +15,7 @@
 #include "kernel/pool.h"
 #include "kernel/quantize.h"
 #include "op/facts.h"
+#include "op/infer.h"
 #include "op/shared_storage.h"
 #include "op/targets.h"
 
@@ -131,6 +132,29 @@ class BaddbmmOp : public CompiledOp {
 
  private:
   SimdMatmul products_;
+};
+
+// aten.bilinear: the products of all pairs of elements of two rows, through a linear layer.
+class BilinearOp : public CompiledOp {
+ public:
+  explicit BilinearOp(bool packs_once) : linear_(SimdLinear::Form::kLinear, packs_once) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor &a = call.tensor(0), &b = call.tensor(1), &weight = call.tensor(2);
+    if (!is_f32(a) || !is_f32(b) || !is_f32(weight) || a.numel() == 0 || b.numel() == 0 || weight.numel() == 0)
+      return run_reference(call, "an operand is empty or not float32");
+    infer_call(call);
+    const Tensor products = multiply_f32(a.unsqueeze(-1), b.unsqueeze(-2));
+    Shape sizes = products.sizes();
+    sizes.pop_back();
+    sizes.back() = weight.size(1) * weight.size(2);
+    return linear_.run(
+        Call<Tensor>(*find_op("torch.ops.aten.linear.default"),
+                     {products.reshape(sizes), weight.reshape({weight.size(0), sizes.back()}), call[3]}));
+  }
+
+ private:
+  SimdLinear linear_;
 };
 
 // aten.outer of two vectors.
@@ -291,8 +315,8 @@ class BatchNormOp : public CompiledOp {
   }
 };
 
-// quantize_per_tensor.default(x, scale, zero_point, quant_min, quant_max, dtype) and its inverse, with numbers as
-// qparams.
+// quantize_per_tensor(x, scale, zero_point, quant_min, quant_max, dtype) and its inverse, with numbers or tensors of
+// one number as qparams.
 class PerTensorOp : public CompiledOp {
  public:
   explicit PerTensorOp(bool quantizes) : quantizes_(quantizes) {}
@@ -373,6 +397,9 @@ template <class Op, auto... settings> std::unique_ptr<CompiledOp> make(const Nod
 template <SimdLinear::Form form> std::unique_ptr<CompiledOp> make_linear(const Node&, bool packs_once) {
   return std::make_unique<SimdLinear>(form, packs_once);
 }
+std::unique_ptr<CompiledOp> make_bilinear(const Node&, bool packs_once) {
+  return std::make_unique<BilinearOp>(packs_once);
+}
 // A product with a matrix that changes packs it as it multiplies.
 std::unique_ptr<CompiledOp> make_mm(const Node&, bool packs_once) {
   if (!packs_once) return std::make_unique<SimdMatmul>();
@@ -406,11 +433,14 @@ constexpr SimdOp kTaken[] = {
     {"aten.matmul.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.bmm.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.baddbmm.default", make<BaddbmmOp>, baddbmm_obstacle},
+    {"aten.bilinear.default", make_bilinear, baddbmm_obstacle, 2},
     {"aten.outer.default", make<OuterOp>, matmul_obstacle},
     {"aten.cdist.default", make<CdistOp>, matmul_obstacle},
     {"aten.einsum.default", make_simd_einsum, nullptr},
     {"quantized_decomposed.quantize_per_tensor.default", make<PerTensorOp, true>, elementwise_obstacle},
     {"quantized_decomposed.dequantize_per_tensor.default", make<PerTensorOp, false>, nullptr},
+    {"quantized_decomposed.quantize_per_tensor.tensor", make<PerTensorOp, true>, elementwise_obstacle},
+    {"quantized_decomposed.dequantize_per_tensor.tensor", make<PerTensorOp, false>, nullptr},
     {"quantized_decomposed.quantize_per_channel.default", make<PerChannelOp, true>, elementwise_obstacle},
     {"quantized_decomposed.dequantize_per_channel.default", make<PerChannelOp, false>, nullptr},
 };

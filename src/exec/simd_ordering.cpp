@@ -20,6 +20,33 @@ struct Around {
   }
 };
 
+// The places of the extremes of int64 [outer, count, inner] along the axis, the first of equal ones. Turned bits count
+// in the other direction.
+void extreme_places(const int64_t* x, const Around& rows, bool largest, int64_t* out) {
+  const int64_t turn = largest ? 0 : -1;
+  std::vector<int64_t> best(static_cast<size_t>(rows.inner));
+  for (int64_t o = 0; o < rows.outer; ++o, x += rows.count * rows.inner, out += rows.inner) {
+    if (rows.inner == 1) {
+      int64_t strands[4] = {x[0] ^ turn, x[0] ^ turn, x[0] ^ turn, x[0] ^ turn};
+      const int64_t together = rows.count - rows.count % 4;
+      for (int64_t i = 0; i < together; i += 4)
+        for (int64_t j = 0; j < 4; ++j) strands[j] = std::max(strands[j], x[i + j] ^ turn);
+      for (int64_t i = together; i < rows.count; ++i) strands[0] = std::max(strands[0], x[i] ^ turn);
+      *out = std::find(x, x + rows.count, *std::max_element(strands, strands + 4) ^ turn) - x;
+      continue;
+    }
+    std::fill_n(out, rows.inner, int64_t{0});
+    for (int64_t i = 0; i < rows.inner; ++i) best[static_cast<size_t>(i)] = x[i] ^ turn;
+    for (int64_t r = 1; r < rows.count; ++r)
+      for (int64_t i = 0; i < rows.inner; ++i) {
+        const int64_t v = x[r * rows.inner + i] ^ turn;
+        int64_t& most = best[static_cast<size_t>(i)];
+        out[i] = v > most ? r : out[i];
+        most = std::max(most, v);
+      }
+  }
+}
+
 // argmax and argmin along an axis, or of all elements.
 class ExtremePlaceOp : public CompiledOp {
  public:
@@ -27,14 +54,18 @@ class ExtremePlaceOp : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& operand = call.tensor(0);
-    const Tensor given = is_half_dtype(operand.dtype()) ? widened_to_floats(operand) : operand;
-    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
-      return run_reference(call, "its input is empty, no float or a single number");
+    const bool are_integers = counts_in_int64(operand.dtype());
+    const Tensor given = is_half_dtype(operand.dtype()) ? widened_to_floats(operand)
+                         : are_integers                 ? operand.to(DType::kS64)
+                                                        : operand;
+    if (!(is_f32(given) || are_integers) || given.dim() == 0 || given.numel() == 0)
+      return run_reference(call, "its input is empty, a single number, bool, uint64 or float64");
     const Tensor x = call.is_none(1) ? given.reshape({given.numel()}) : given.contiguous();
     const Around rows(x, call.is_none(1) ? 0 : wrap_axis(call.integer(1), x.dim()));
     if (rows.count > std::numeric_limits<int32_t>::max()) return run_reference(call, "its rows are too long");
     const Tensor out = uninitialized(constant_shape(result_meta(call).sizes), DType::kS64);
-    kernel::extreme_places_f32(x.data<float>(), rows.outer, rows.count, rows.inner, largest_, out.data<int64_t>());
+    if (are_integers) extreme_places(x.data<int64_t>(), rows, largest_, out.data<int64_t>());
+    else kernel::extreme_places_f32(x.data<float>(), rows.outer, rows.count, rows.inner, largest_, out.data<int64_t>());
     return out;
   }
 
@@ -72,18 +103,71 @@ class ExtremeOp : public CompiledOp {
   bool largest_;
 };
 
-// cumsum of floats.
+// cumsum and cumprod of floats.
 class CumulativeSumOp : public CompiledOp {
  public:
+  explicit CumulativeSumOp(bool multiplies) : multiplies_(multiplies) {}
+
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || call.dtype(2, DType::kF32) != DType::kF32)
       return run_reference(call, "its input is empty, not float32 or a single number");
     const Tensor x = given.contiguous(), out = uninitialized(x.sizes(), DType::kF32);
     const Around rows(x, wrap_axis(call.integer(1), x.dim()));
-    kernel::cumulative_sums_f32(x.data<float>(), rows.outer, rows.count, rows.inner, out.data<float>());
+    if (multiplies_) multiply(x.data<float>(), rows, out.data<float>());
+    else kernel::cumulative_sums_f32(x.data<float>(), rows.outer, rows.count, rows.inner, out.data<float>());
     return out;
   }
+
+ private:
+  // In double, each product rounded once, like the sums.
+  static void multiply(const float* x, const Around& rows, float* out) {
+    const int64_t size = rows.count * rows.inner;
+    for (int64_t o = 0; o < rows.outer; ++o, x += size, out += size)
+      for (int64_t i = 0; i < rows.inner; ++i) {
+        double product = 1;
+        for (int64_t at = i; at < size; at += rows.inner)
+          out[at] = static_cast<float>(product *= static_cast<double>(x[at]));
+      }
+  }
+
+  bool multiplies_;
+};
+
+// cummax and cummin of float32: the last of equal extremes so far, and its place; NaN wins.
+class CumulativeExtremeOp : public CompiledOp {
+ public:
+  explicit CumulativeExtremeOp(bool largest) : largest_(largest) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    const Tensor x = given.contiguous(), values = uninitialized(x.sizes(), DType::kF32),
+                 places = uninitialized(x.sizes(), DType::kS64);
+    const Around rows(x, wrap_axis(call.integer(1), x.dim()));
+    for (int64_t o = 0; o < rows.outer; ++o) {
+      const int64_t at = o * rows.count * rows.inner;
+      // A column at a time reads memory in its order as long as the columns are few.
+      for (int64_t i = at; i < at + rows.inner; ++i)
+        go_on(x.data<float>() + i, rows.count, rows.inner, values.data<float>() + i, places.data<int64_t>() + i);
+    }
+    return Value::List{values, places};
+  }
+
+ private:
+  void go_on(const float* x, int64_t n, int64_t step, float* values, int64_t* places) const {
+    float best = x[0];
+    int64_t place = 0;
+    for (int64_t i = 0; i < n; ++i, x += step, values += step, places += step) {
+      const float v = *x;
+      if (v == best || v != v || (best == best && (v > best) == largest_)) best = v, place = i;
+      *values = best;
+      *places = place;
+    }
+  }
+
+  bool largest_;
 };
 
 // topk and sort: keys of 32 bits in the wanted order, each with its place behind it, so that equal ones stay in order.
@@ -164,13 +248,21 @@ template <bool largest> std::unique_ptr<CompiledOp> make_extreme_place(const Nod
 template <bool largest> std::unique_ptr<CompiledOp> make_extreme(const Node&, bool) {
   return std::make_unique<ExtremeOp>(largest);
 }
-std::unique_ptr<CompiledOp> make_cumulative_sum(const Node&, bool) { return std::make_unique<CumulativeSumOp>(); }
+template <bool multiplies> std::unique_ptr<CompiledOp> make_cumulative_sum(const Node&, bool) {
+  return std::make_unique<CumulativeSumOp>(multiplies);
+}
+template <bool largest> std::unique_ptr<CompiledOp> make_cumulative_extreme(const Node&, bool) {
+  return std::make_unique<CumulativeExtremeOp>(largest);
+}
 template <bool is_sort> std::unique_ptr<CompiledOp> make_order(const Node&, bool) {
   return std::make_unique<OrderOp>(is_sort);
 }
 
 constexpr SimdOp kOrdering[] = {
-    {"aten.cumsum.default", make_cumulative_sum, elementwise_obstacle},
+    {"aten.cumsum.default", make_cumulative_sum<false>, elementwise_obstacle},
+    {"aten.cumprod.default", make_cumulative_sum<true>, elementwise_obstacle},
+    {"aten.cummax.default", make_cumulative_extreme<true>, elementwise_obstacle},
+    {"aten.cummin.default", make_cumulative_extreme<false>, elementwise_obstacle},
     {"aten.max.dim", make_extreme<true>, elementwise_obstacle},
     {"aten.min.dim", make_extreme<false>, elementwise_obstacle},
     {"aten.topk.default", make_order<false>, elementwise_obstacle},

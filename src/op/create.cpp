@@ -30,8 +30,11 @@ Value eval_ones(const Call<Tensor>& call) {
   return Tensor::full(constant_shape(meta.sizes), meta.dtype, 1);
 }
 Value eval_full(const Call<Tensor>& call) {
+  const size_t value = *place_of(call, "fill_value");
+  if (const TensorMeta meta = result_meta(call); meta.dtype == DType::kF32 && !call[value].is_tensor())
+    return Tensor::full(constant_shape(meta.sizes), DType::kF32, call.number(value));
   const Tensor out = empty_result(call);
-  out.copy_from(operand(call, *place_of(call, "fill_value")));
+  out.copy_from(operand(call, value));
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include "op/elements.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -26,22 +27,38 @@ void check_float(DType dtype, const std::string& op) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " needs a float tensor, found ", to_string(dtype));
 }
 
-namespace {
-
-std::vector<int64_t> stable_order(size_t n, const int64_t* keys, const std::function<bool(int64_t, int64_t)>& before) {
-  std::vector<int64_t> order(n);
+std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
+  std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return keys != nullptr ? keys[a] < keys[b] : before(a, b); });
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return before(a, b); });
   return order;
 }
 
-}  // namespace
-
-std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
-  return stable_order(static_cast<size_t>(n), nullptr, before);
+// By the lowest byte first, then by those above it; bytes that all keys share are left out.
+std::vector<int64_t> stable_order(std::span<const int64_t> keys) {
+  struct Keyed {
+    uint64_t key;
+    int64_t place;
+  };
+  std::vector<Keyed> all, next(keys.size());
+  uint64_t differing = 0;
+  for (const int64_t key : keys) {
+    all.push_back({static_cast<uint64_t>(key) ^ uint64_t{1} << 63, static_cast<int64_t>(all.size())});
+    differing |= all.back().key ^ all.front().key;
+  }
+  for (int shift = 0; shift < 64; shift += 8) {
+    if ((differing >> shift & 255) == 0) continue;
+    std::array<size_t, 257> begin{};
+    for (const Keyed& one : all) ++begin[(one.key >> shift & 255) + 1];
+    for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+    for (const Keyed& one : all) next[begin[one.key >> shift & 255]++] = one;
+    all.swap(next);
+  }
+  std::vector<int64_t> order;
+  order.reserve(all.size());
+  for (const Keyed& one : all) order.push_back(one.place);
+  return order;
 }
-std::vector<int64_t> stable_order(std::span<const int64_t> keys) { return stable_order(keys.size(), keys.data(), {}); }
 
 int64_t order_key(double value) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();

@@ -48,8 +48,8 @@ template <class Body> decltype(auto) visit_float(DType dtype, const std::string&
   return body(Type<float>{});
 }
 
-// The numbers from 0 to before n in the order of `before`, or of their keys; equal ones keep theirs. The one sort of
-// all operators: each sort of its own would be 2 kB of a page's download. Keys are compared without a call.
+// The numbers from 0 to before n in the order of `before`, or of their keys; equal ones keep theirs. The sorts of all
+// operators: each sort of its own would be 2 kB of a page's download. Keys are sorted byte by byte, without comparing.
 std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t a, int64_t b)>& before);
 std::vector<int64_t> stable_order(std::span<const int64_t> keys);
 // Integers in the order of the values: -0 is 0, and NaN, all alike, lies behind all numbers.

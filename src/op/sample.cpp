@@ -124,10 +124,15 @@ template <class F> void add_sources(const std::vector<GridAxis<F>>& along, const
   }
 }
 
-// The sums of the sources of each place of a plane, in double.
-template <class F> void add_up(const std::vector<Source>& sources, const F* plane, int64_t places, F* out) {
+// The sums of the sources of each place of a plane, in double; or the one source.
+template <class F>
+void add_up(const std::vector<Source>& sources, bool is_chosen, const F* plane, int64_t places, F* out) {
   const size_t each = sources.size() / static_cast<size_t>(places);
   const Source* from = sources.data();
+  if (is_chosen) {
+    for (int64_t p = 0; p < places; ++p) out[p] = from[p].index >= 0 ? plane[from[p].index] : F(0);
+    return;
+  }
   for (int64_t p = 0; p < places; ++p, from += each) {
     double sum = 0;
     for (size_t i = 0; i < each; ++i)
@@ -146,6 +151,7 @@ template <class F> Tensor sample(const Call<Tensor>& call, const Shape& sizes) {
   const auto axes = static_cast<int64_t>(sizes.size()) - 2;
   const int64_t channels = sizes[1], places = out.numel() / (sizes[0] * channels),
                 extent = x.numel() / x.size(0) / channels, blocks = (places + kTogether - 1) / kTogether;
+  const bool is_chosen = read_sampling(call) == Sampling::kNearest;
   std::vector<GridAxis<F>> along;  // W first
   for (int64_t a = 0; a < axes; ++a)
     along.emplace_back(x.size(-1 - a), read_sampling(call), static_cast<Outside>(call.integer(3)), call.boolean(4));
@@ -157,7 +163,7 @@ template <class F> Tensor sample(const Call<Tensor>& call, const Shape& sizes) {
       for (int64_t p = first; p < first + count; ++p)
         add_sources(along, grid.data<F>() + (n * places + p) * axes, sources);
       for (int64_t c = n * channels; c < (n + 1) * channels; ++c)
-        add_up(sources, x.data<F>() + c * extent, count, out.data<F>() + c * places + first);
+        add_up(sources, is_chosen, x.data<F>() + c * extent, count, out.data<F>() + c * places + first);
     }
   });
   return out;

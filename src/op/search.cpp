@@ -146,7 +146,14 @@ Groups groups_of(const Tensor& x, int64_t axis, bool consecutive) {
       return false;
     };
     Groups groups;
-    groups.order = stable_order(n, [&](int64_t a, int64_t b) { return !consecutive && before(a, b); });
+    if (!consecutive && width == 1) {
+      std::vector<int64_t> keys(static_cast<size_t>(n));
+      std::transform(data, data + n, keys.begin(), [](C value) { return order_key(value); });
+      groups.order = stable_order(keys);
+    } else {
+      groups.order = stable_order(n, [&](int64_t a, int64_t b) { return !consecutive && before(a, b); });
+    }
+    groups.begins.reserve(groups.order.size());
     for (size_t i = 0; i < groups.order.size(); ++i) {
       const C* row = data + groups.order[i] * width;
       groups.begins.push_back(i == 0 || !std::equal(row, row + width, data + groups.order[i - 1] * width));

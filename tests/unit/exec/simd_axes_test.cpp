@@ -123,6 +123,22 @@ TEST(SimdAxes, AddedProductsAndQuotientsAreThoseOfTheReference) {
     }
 }
 
+TEST(SimdAxes, ProductsAlongAxesAreThoseOfTheReference) {
+  for (const Shape& sizes : {Shape{3, 40, 5}, Shape{17}, Shape{2, 33}})
+    for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
+      expect_near(OneCall("aten.prod.dim_int", {counting(sizes, 0.0419f, 0.7f), Argument(axis), Argument(axis == 1)}),
+                  1e-5, concat(to_string(sizes), " along ", axis));
+  expect_near(OneCall("aten.prod.default", {counting({3, 7}, 0.0719f, -1.f)}), 1e-6, "all");
+  expect_near(OneCall("aten.prod.dim_int", {numbers({9, 6}, true), Argument(-1)}), 1e-6, "any numbers");
+}
+
+TEST(SimdAxes, BilinearLayersAreThoseOfTheReference) {
+  const Tensor a = counting({2, 5, 6}, 0.0719f, -1.f), b = counting({2, 5, 7}, 0.113f, -1.f),
+               weight = counting({3, 6, 7}, 0.0319f, -0.5f);
+  expect_near(OneCall("aten.bilinear.default", {a, b, weight}), 1e-5, "without a bias");
+  expect_near(OneCall("aten.bilinear.default", {a, b, weight, counting({3}, 0.5f, -1.f)}), 1e-5, "with a bias");
+}
+
 TEST(SimdAxes, ImagesOfAnyWidthAreResizedAsInTheReference) {
   for (const char* kernel : {"bilinear", "bicubic"})
     for (const Shape& sizes : {Shape{2, 3, 9, 13}, Shape{1, 2, 1, 1}, Shape{1, 1, 6, 3}})

@@ -609,6 +609,8 @@ TEST(SimdBackend, SumsAsTheEquationSays) {
       {"...ij,...jk->...ki", {{2, 3, 5}, {2, 5, 4}}},
       {"i,j->ji", {{3}, {4}}},
       {"bi,bi->b", {{3, 4}, {3, 4}}},
+      {"ij,ij->i", {{33, 300}, {33, 300}}},
+      {"ij,ji->i", {{5, 40}, {40, 5}}},  // rows that do not lie dense
       {"ij,jk", {{3, 5}, {5, 4}}},
       {"ii,ij->j", {{3, 3}, {3, 4}}},   // a diagonal
       {"ij,jk->k", {{3, 5}, {5, 4}}},   // a sum over one operand alone

@@ -38,12 +38,51 @@ TEST(SimdMoves, OrdersAndExtremesAreThoseOfTheReference) {
   OneCall("aten.argmax.default", {numbers({3, 5, 7}, false)}).expect_equal("argmax of all");
 }
 
-TEST(SimdMoves, CumulativeSumsAreThoseOfTheReference) {
+TEST(SimdMoves, PlacesOfExtremeIntegersAreThoseOfTheReference) {
+  for (const DType dtype : {DType::kS64, DType::kS32, DType::kU8})
+    for (const Shape& sizes : {Shape{3, 701}, Shape{5, 33, 7}, Shape{1, 1}})
+      for (const int axis : {0, 1, -1})
+        for (const char* op : {"aten.argmax.default", "aten.argmin.default"})
+          OneCall(op, {integers(sizes, 50, dtype), Argument(axis), Argument(axis == 1)})
+              .expect_equal(concat(op, " of ", to_string(dtype), " ", to_string(sizes), " along ", axis));
+  const Tensor ends =
+      Tensor::of<int64_t>({3}, {std::numeric_limits<int64_t>::max(), 0, std::numeric_limits<int64_t>::min()});
+  OneCall("aten.argmin.default", {ends}).expect_equal("the smallest of all");
+}
+
+TEST(SimdMoves, ExtremesSoFarAreThoseOfTheReference) {
+  for (const DType dtype : kHalves)
+    for (const bool has_nan : {false, true})
+      for (const Shape& sizes : {Shape{700}, Shape{3, 40, 9}, Shape{40, 3}})
+        for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
+          for (const char* op : {"aten.cummax.default", "aten.cummin.default"})
+            OneCall(op, {numbers(sizes, has_nan).to(dtype), Argument(axis)})
+                .expect_equal(concat(op, " ", to_string(dtype), " ", to_string(sizes), " along ", axis));
+}
+
+TEST(SimdMoves, TrianglesAndElementsAlongAnAxisAreThoseOfTheReference) {
+  for (const DType dtype : {DType::kF32, DType::kBool, DType::kS64, DType::kF16})
+    for (const bool turned : {false, true}) {
+      const Tensor dense = integers({2, 5, 9}, 2, dtype),
+                   x = turned ? dense.transpose(1, 2).contiguous().transpose(1, 2) : dense;
+      for (const int diagonal : {0, 2, -3, 40, -40})
+        for (const char* op : {"aten.tril.default", "aten.triu.default"})
+          OneCall(op, {x, Argument(diagonal)}).expect_equal(concat(op, " ", diagonal));
+      if (!turned) OneCall("aten.triu_.default", {x, Argument(1)}).expect_equal("in place");
+      OneCall("aten.take_along_dim.default", {x, integers({2, 1, 4}, 9), Argument(2)}).expect_equal("broadcast index");
+      OneCall("aten.take_along_dim.default", {x.slice(0, 0, 1, 1), integers({3, 7, 9}, 5, DType::kS32), Argument(-2)})
+          .expect_equal("broadcast input");
+      OneCall("aten.take_along_dim.default", {x, integers({3, 2}, 90)}).expect_equal("of all");
+    }
+}
+
+TEST(SimdMoves, CumulativeSumsAndProductsAreThoseOfTheReference) {
   for (const DType dtype : kHalves)
     for (const Shape& sizes : {Shape{700}, Shape{3, 40, 9}, Shape{40, 3}, Shape{2, 3, 17}})
       for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
-        OneCall("aten.cumsum.default", {counting(sizes, 0.0719f, -2.f).to(dtype), Argument(axis)})
-            .expect_equal(concat(to_string(dtype), " ", to_string(sizes), " along ", axis));
+        for (const char* op : {"aten.cumsum.default", "aten.cumprod.default"})
+          OneCall(op, {counting(sizes, 0.0719f, -2.f).to(dtype), Argument(axis)})
+              .expect_equal(concat(op, " ", to_string(dtype), " ", to_string(sizes), " along ", axis));
 }
 
 TEST(SimdMoves, ElementsOfAnyDtypeAreMovedAlongAnyAxis) {
