@@ -45,6 +45,20 @@ Complex root_of_one(int64_t k, int64_t n, double sign) {
   return {math::cos(angle), sign * math::sin(angle)};
 }
 
+std::vector<Complex> roots_of_one(int64_t count, int64_t n, double sign) {
+  std::vector<Complex> out;
+  out.reserve(static_cast<size_t>(count));
+  const bool folds = n % 8 == 0;
+  for (int64_t k = 0; k < count; ++k) {
+    const auto mirrored = [&](int64_t around) { return out[static_cast<size_t>(around - k)]; };
+    if (2 * k > n) out.push_back(conjugate(mirrored(n)));
+    else if (folds && 4 * k > n) out.push_back({-mirrored(n / 2).real, mirrored(n / 2).imag});
+    else if (folds && 8 * k > n) out.push_back({sign * mirrored(n / 4).imag, sign * mirrored(n / 4).real});
+    else out.push_back(root_of_one(k, n, sign));
+  }
+  return out;
+}
+
 FourierTransform::FourierTransform(int64_t length, bool is_inverse) : length_(length) {
   QDQ_CHECK(length >= 1 && length <= kMostLength, kInvalidArgument, "a Fourier transform of ", length,
             " elements is wanted; qdq transforms 1 to ", kMostLength);
@@ -57,11 +71,11 @@ FourierTransform::FourierTransform(int64_t length, bool is_inverse) : length_(le
             "; qdq transforms such numbers up to ", kMostLength / 2);
   constexpr uint64_t kTables = 21;  // of a convolution, whose power of two is below 4 times the length, and its rows
   check_memory((is_split ? 1 : kTables) * n * sizeof(Complex), "a Fourier transform");
-  waves_.resize(n);
   if (is_split) {
-    for (size_t k = 0; k < n; ++k) waves_[k] = root_of_one(static_cast<int64_t>(k), length, sign);
+    waves_ = roots_of_one(length, length, sign);
     return;
   }
+  waves_.resize(n);
   for (int64_t k = 0; k < length; ++k)
     waves_[static_cast<size_t>(k)] = root_of_one(k * k % (2 * length), 2 * length, sign);
   int64_t power = 1;

@@ -20,6 +20,8 @@ struct ComplexRows {
 
 // exp(sign i 2 pi k / n) for 0 <= k < n.
 Complex root_of_one(int64_t k, int64_t n, double sign);
+// The first `count` of these, at most n. Those beyond a half turn, and if 8 divides n an eighth of one, mirror others.
+std::vector<Complex> roots_of_one(int64_t count, int64_t n, double sign);
 
 // out[k] = sum over t of in[t] exp(-2 pi i t k / n), or with + for the inverse one; nothing is scaled. Lengths whose
 // prime factors are small are split into them (Cooley and Tukey), others become a convolution whose length is a power

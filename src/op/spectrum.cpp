@@ -122,9 +122,7 @@ MetaValue infer_r2c(const Call<TensorMeta>& call) {
 // real parts, its odd places their imaginary parts.
 class RealRow {
  public:
-  explicit RealRow(int64_t n) {
-    for (int64_t k = 0; 2 * k < n; ++k) roots_.push_back(root_of_one(k, n, -1));
-  }
+  explicit RealRow(int64_t n) : roots_(roots_of_one(n / 2, n, -1)) {}
   // Number k of the row's, made of those of the half.
   Complex at(const std::vector<Complex>& half, int64_t k) const {
     const size_t n = roots_.size(), place = static_cast<size_t>(k), i = place < n ? place : place - n;

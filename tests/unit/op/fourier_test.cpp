@@ -90,6 +90,20 @@ TEST(FourierTransform, GivesSeveralRowsTheBitsOfOne) {
   }
 }
 
+TEST(FourierTransform, RootsAreThoseOfTheirAngles) {
+  for (const int64_t n : {1, 2, 8, 30, 400, 1024})
+    for (const double sign : {1.0, -1.0}) {
+      const std::vector<Complex> roots = roots_of_one(n, n, sign);
+      ASSERT_EQ(roots.size(), static_cast<size_t>(n));
+      for (int64_t k = 0; k < n; ++k) {
+        const Complex want = root_of_one(k, n, sign), got = roots[static_cast<size_t>(k)];
+        EXPECT_NEAR(got.real, want.real, 1e-15) << k << " of " << n;
+        EXPECT_NEAR(got.imag, want.imag, 1e-15) << k << " of " << n;
+      }
+    }
+  EXPECT_EQ(roots_of_one(3, 1024, -1).size(), 3u);
+}
+
 TEST(FourierTransform, RefusesLengthsThatItDoesNotTransform) {
   const auto message_of = [](int64_t length) -> std::string {
     try {
