@@ -48,8 +48,6 @@ template <class T> T* scratch(int64_t count) {
   return memory.data();
 }
 
-bool is_depthwise(const Conv2d& c) { return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1; }
-
 bool has_winograd_windows(const Conv2d& c) {
   const int64_t ic = c.in_channels / c.groups;
   return c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
@@ -178,6 +176,7 @@ class Layout {
  public:
   Layout(const PackedConvInt8& p, const ConvInt8Images& images)
       : p_(p), c_(p.conv), i_(images), channels_(p.depthwise ? c_.in_channels : c_.in_channels / c_.groups) {
+    kernel_h_ = p.depthwise ? c_.kernel_h / i_.frames.kernel : c_.kernel_h;
     // A 1x1 convolution reads only the pixels that its stride meets, so that is all that is staged.
     picks_ = c_.kernel_h * c_.kernel_w == 1 && c_.pad_h == 0 && c_.pad_w == 0;
     const int64_t step = p.depthwise ? kDepthwisePanel : dot_step(p.road);
@@ -186,9 +185,11 @@ class Layout {
     const bool dense_runs = p.run_length <= channels_ || i_.x_stride == channels_;
     const bool is_matched = p.road == DotRoad::kMatchedBytes;
     const bool whole = is_matched ? p.run_length >= 16 : (p.depthwise ? channels_ : p.run_length) % step == 0;
-    staged_ = !((is_matched || p.road == DotRoad::kUnsignedBytes) && c_.pad_h == 0 && c_.pad_w == 0 && inside &&
-                (p.depthwise || c_.groups == 1) && dense_runs && whole);
-    if (p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole) staged_ = false;
+    const bool stands = i_.frames.kernel == 1 && i_.frames.pad == 0;
+    staged_ = !(stands && (is_matched || p.road == DotRoad::kUnsignedBytes) && c_.pad_h == 0 && c_.pad_w == 0 &&
+                inside && (p.depthwise || c_.groups == 1) && dense_runs && whole);
+    if (stands && p.depthwise && p.road == DotRoad::kPairs && c_.pad_h == 0 && c_.pad_w == 0 && inside && whole)
+      staged_ = false;
     step_h_ = staged_ && picks_ ? 1 : c_.stride_h;
     step_w_ = staged_ && picks_ ? 1 : c_.stride_w;
     width_ = staged_ ? (i_.out_w - 1) * step_w_ + (c_.kernel_w - 1) * c_.dilation_w + 1 : i_.in_w;
@@ -201,7 +202,7 @@ class Layout {
   int64_t pixel_bytes() const { return pixel_; }
   int64_t row_bytes() const { return row_; }
   // Staged bytes of `rows` output rows.
-  int64_t bytes(int64_t rows) const { return in_rows(rows) * row_; }
+  int64_t bytes(int64_t rows) const { return (p_.depthwise ? i_.frames.kernel : 1) * in_rows(rows) * row_; }
 
   // Byte offsets of the pixels of `rows` output rows, and of their taps.
   void pixels(int64_t rows, int32_t* out) const {
@@ -209,52 +210,71 @@ class Layout {
       for (int64_t ow = 0; ow < i_.out_w; ++ow)
         *out++ = static_cast<int32_t>(oh * step_h_ * row_ + ow * step_w_ * pixel_);
   }
-  void taps(int64_t count, int32_t* out) const {
+  void taps(int64_t rows, int64_t count, int32_t* out) const {
     const int64_t taps = c_.kernel_h * c_.kernel_w, per_run = p_.depthwise ? 1 : p_.run_length / channels_,
                   slots = depthwise_taps(p_.road);
     for (int64_t run = 0; run < count; ++run) {
       const int64_t wanted = p_.depthwise ? depthwise_tap(c_, p_.road, run / slots, run % slots) : run * per_run;
       const int64_t tap = std::min(wanted, taps - 1), kh = tap / c_.kernel_w, kw = tap % c_.kernel_w;
-      out[run] = static_cast<int32_t>(kh * c_.dilation_h * row_ + kw * c_.dilation_w * pixel_);
+      const int64_t row = kh / kernel_h_ * in_rows(rows) + kh % kernel_h_ * c_.dilation_h;
+      out[run] = static_cast<int32_t>(row * row_ + kw * c_.dilation_w * pixel_);
     }
   }
 
   // Where the first tap of output row oh of image n stands, unstaged.
   const uint8_t* origin(int64_t n, int64_t oh) const {
-    return i_.x + (n * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride;
+    return i_.x + (frame_of(n, 0) * i_.in_h + oh * c_.stride_h) * i_.in_w * i_.x_stride;
   }
 
   // Copies what `rows` output rows from pixel (oh, ow) on read of a group of image n.
   void stage(int64_t n, int64_t group, int64_t oh, int64_t ow, int64_t rows, uint8_t* out) const {
-    const int64_t count = in_rows(rows);
-    for (int64_t r = 0; r < count; ++r, out += row_) {
-      const int64_t ih = picks_ ? (oh + r) * c_.stride_h : oh * c_.stride_h - c_.pad_h + r;
-      if (ih < 0 || ih >= i_.in_h) {
-        fill(out, width_);
-        continue;
+    const int64_t count = in_rows(rows), part = p_.depthwise ? channels_ : channels_ / i_.frames.kernel,
+                  frame_bytes = p_.depthwise ? count * row_ : part * element_bytes(p_);
+    for (int64_t k = 0; k < i_.frames.kernel; ++k) {
+      const int64_t frame = frame_of(n, k);
+      for (int64_t r = 0; r < count; ++r) {
+        const int64_t ih = picks_ ? (oh + r) * c_.stride_h : oh * c_.stride_h - c_.pad_h + r;
+        const bool inside = frame >= 0 && ih >= 0 && ih < i_.in_h;
+        const uint8_t* from = i_.x + (frame * i_.in_h + ih) * i_.in_w * i_.x_stride + group * part;
+        stage_row(inside ? from : nullptr, ow, part, out + r * row_ + k * frame_bytes);
       }
-      const uint8_t* from = i_.x + (n * i_.in_h + ih) * i_.in_w * i_.x_stride + group * channels_;
-      const int64_t step = picks_ ? c_.stride_w : 1, first = ow * c_.stride_w - c_.pad_w;
-      const int64_t left = std::min(std::max<int64_t>(-first, 0), width_);
-      const int64_t middle = std::clamp<int64_t>(divide_up(i_.in_w - first, step) - left, 0, width_ - left);
-      fill(out, left);
-      uint8_t* to = out + left * pixel_;
-      from += (first + left * step) * i_.x_stride;
-      if (step == 1 && i_.x_stride == channels_) {
-        copy(from, middle * channels_, to);
-      } else {
-        for (int64_t w = 0; w < middle; ++w) copy(from + w * step * i_.x_stride, channels_, to + w * pixel_);
-      }
-      fill(to + middle * pixel_, width_ - left - middle);
     }
   }
 
  private:
-  int64_t in_rows(int64_t rows) const { return (rows - 1) * step_h_ + (c_.kernel_h - 1) * c_.dilation_h + 1; }
+  // The frame of x that lies under place k of the kernel for image n of the results; -1 in the padding.
+  int64_t frame_of(int64_t n, int64_t k) const {
+    const FrameWindow& f = i_.frames;
+    const int64_t frame = n % f.out * f.stride - f.pad + k * f.dilation;
+    return frame < 0 || frame >= f.in ? -1 : n / f.out * f.in + frame;
+  }
 
-  void fill(uint8_t* out, int64_t pixels) const {
+  // Copies `channels` of the pixels of a row, null if it is padding, from column ow of the results on.
+  void stage_row(const uint8_t* from, int64_t ow, int64_t channels, uint8_t* out) const {
+    if (from == nullptr) return fill(out, width_, channels);
+    const int64_t step = picks_ ? c_.stride_w : 1, first = ow * c_.stride_w - c_.pad_w;
+    const int64_t left = std::min(std::max<int64_t>(-first, 0), width_);
+    const int64_t middle = std::clamp<int64_t>(divide_up(i_.in_w - first, step) - left, 0, width_ - left);
+    fill(out, left, channels);
+    uint8_t* to = out + left * pixel_;
+    from += (first + left * step) * i_.x_stride;
+    if (step == 1 && channels == channels_ && i_.x_stride == channels_) {
+      copy(from, middle * channels_, to);
+    } else {
+      for (int64_t w = 0; w < middle; ++w) copy(from + w * step * i_.x_stride, channels, to + w * pixel_);
+    }
+    fill(to + middle * pixel_, width_ - left - middle, channels);
+  }
+
+  // Rows of one frame.
+  int64_t in_rows(int64_t rows) const { return (rows - 1) * step_h_ + (kernel_h_ - 1) * c_.dilation_h + 1; }
+
+  // Zero points in `channels` of the pixels, which are one behind the other if these are all.
+  void fill(uint8_t* out, int64_t pixels, int64_t channels) const {
     const int value = element_bytes(p_) == 2 ? 0 : static_cast<uint8_t>(p_.x_zero_point) ^ flip_of(p_);
-    std::memset(out, value, static_cast<size_t>(pixels * pixel_));
+    const bool whole = channels == channels_;
+    for (int64_t i = 0; i < (whole ? 1 : pixels); ++i)
+      std::memset(out + i * pixel_, value, static_cast<size_t>(whole ? pixels * pixel_ : channels * element_bytes(p_)));
   }
   void copy(const uint8_t* from, int64_t n, uint8_t* to) const {
     if (element_bytes(p_) == 2) {
@@ -273,7 +293,7 @@ class Layout {
   const ConvInt8Images& i_;
   int64_t channels_;
   bool picks_ = false, staged_ = true;
-  int64_t step_h_ = 1, step_w_ = 1, width_ = 0, pixel_ = 0, row_ = 0;
+  int64_t kernel_h_ = 1, step_h_ = 1, step_w_ = 1, width_ = 0, pixel_ = 0, row_ = 0;
 };
 
 // A rectangle of output pixels of one image, all or some of the channels of one group.
@@ -348,7 +368,7 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   int32_t* pixels = scratch<int32_t>(pixel_count + tap_count + (walks ? i.out_w * kDepthwisePanel / 2 : 0));
   int32_t* taps = pixels + pixel_count;
   layout.pixels(task.rows, pixels);
-  layout.taps(tap_count, taps);
+  layout.taps(task.rows, tap_count, taps);
   const uint8_t* activations = layout.origin(task.image, task.row);
   if (layout.staged()) {
     uint8_t* stage = scratch<uint8_t>(layout.bytes(task.rows) + kStageSlack);

@@ -7,11 +7,17 @@
 #include <vector>
 
 #include "kernel/conv.h"
+#include "kernel/frames.h"
 #include "kernel/gemm_int8.h"
 #include "kernel/requantize.h"
 #include "tensor/tensor.h"
 
 namespace qdq::kernel {
+
+// Whether every channel has a filter of its own.
+inline bool is_depthwise(const Conv2d& c) {
+  return c.groups == c.in_channels && c.groups == c.out_channels && c.groups > 1;
+}
 
 // A convolution of one input's zero point, made ready for this machine's best road (kernel/gemm_int8.h). Copies share
 // the packed weights.
@@ -58,6 +64,11 @@ inline Conv2d linear_as_conv2d(int64_t in_features, int64_t out_features) {
 
 // Images of the convolution: [batch, in_h, in_w, channels] with pixels `stride` elements apart, so that an image may be
 // a slice of the channels of a wider one.
+//
+// A convolution over three axes is one of images whose pixels hold the channels of all frames under its kernel: each
+// group of Conv2d::in_channels is [frames.kernel][channels / groups], and so are the weights' axis 1. A depthwise one
+// is of images that hold those frames below each other: Conv2d::kernel_h counts the rows of the kernel in all of them.
+// `batch` counts the frames that come out, frames.out a volume; x is [volumes, frames.in, in_h, in_w, channels].
 struct ConvInt8Images {
   int64_t batch = 1, in_h = 1, in_w = 1, out_h = 1, out_w = 1;
   const uint8_t* x = nullptr;
@@ -66,6 +77,7 @@ struct ConvInt8Images {
   int64_t residual_stride = 0;
   void* out = nullptr;  // u8 or f32
   int64_t out_stride = 0;
+  FrameWindow frames{};
 };
 
 // Whether conv2d_int8 takes the transforms of kernel/winograd_int8.h for this call: 3x3 windows of stride 1 on the
@@ -73,8 +85,8 @@ struct ConvInt8Images {
 bool takes_winograd(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 // out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point)
-// * weight[oc, ic, kh, kw]). Taps outside the image are the zero point. out may be the residual, if their elements have
-// the same size; otherwise no aliasing.
+// * weight[oc, ic, kh, kw]). Taps outside the image, and frames outside the volume, are the zero point. out may be the
+// residual, if their elements have the same size; otherwise no aliasing.
 void conv2d_int8(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 }  // namespace qdq::kernel

@@ -10,6 +10,7 @@
 #include "lower/fuse_nodes.h"
 #include "lower/fuser.h"
 #include "lower/join_operators.h"
+#include "lower/volumes_as_images.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -23,6 +24,7 @@ struct Rule {
 };
 constexpr Rule kRules[] = {
     {op::kConv2d, fuse_product},
+    {kConv3d, fuse_product},
     {op::kLinear, fuse_product},
     {op::kBatchNorm, fuse_batch_norm},
     {op::kAdd, fuse_add},

@@ -28,6 +28,21 @@ const Tensor* constant_of(const Program& program, const Argument& argument) {
   return &program.attribute_of(*node);
 }
 
+// One number stands for all.
+template <size_t N>
+std::optional<std::array<int64_t, N>> ints_of(const Argument& argument, const std::array<int64_t, N>& if_none) {
+  if (argument.is_none() || (argument.is_list() && argument.list().empty())) return if_none;
+  if (argument.is_list() && argument.list().size() != 1 && argument.list().size() != N) return std::nullopt;
+  std::array<int64_t, N> out;
+  for (size_t i = 0; i < N; ++i) {
+    const Argument& one = !argument.is_list() ? argument : argument.list()[argument.list().size() == 1 ? 0 : i];
+    const std::optional<int64_t> number = one.integer();
+    if (!number) return std::nullopt;
+    out[i] = *number;
+  }
+  return out;
+}
+
 // Whether a node's value has bytes of its own, so that writing to it is the same as making a new one.
 bool is_fresh(const Node& node) {
   if (dequantizes_tensor(node) || activation_function(node)) return true;
@@ -270,13 +285,11 @@ std::variant<kernel::GroupWeights, std::string> group_weights(const Program& pro
 }
 
 std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none) {
-  const Argument& argument = node.arg(i);
-  if (argument.is_none() || (argument.is_list() && argument.list().empty())) return if_none;
-  if (const std::optional<int64_t> both = argument.integer()) return std::array<int64_t, 2>{*both, *both};
-  if (!argument.is_list() || argument.list().size() > 2) return std::nullopt;
-  const std::optional<int64_t> first = argument.list().front().integer(), second = argument.list().back().integer();
-  if (!first || !second) return std::nullopt;
-  return std::array<int64_t, 2>{*first, *second};
+  return ints_of<2>(node.arg(i), if_none);
+}
+
+std::optional<std::array<int64_t, 3>> int_triple(const Node& node, size_t i, std::array<int64_t, 3> if_none) {
+  return ints_of<3>(node.arg(i), if_none);
 }
 
 }  // namespace qdq

@@ -78,5 +78,7 @@ std::variant<kernel::GroupWeights, std::string> group_weights(const Program& pro
 
 // Argument i of type int[2] as two numbers; nothing if it is there and something else.
 std::optional<std::array<int64_t, 2>> int_pair(const Node& node, size_t i, std::array<int64_t, 2> if_none);
+// The same of type int[3].
+std::optional<std::array<int64_t, 3>> int_triple(const Node& node, size_t i, std::array<int64_t, 3> if_none);
 
 }  // namespace qdq

@@ -7,12 +7,31 @@
 #include <utility>
 
 #include "lower/fuser.h"
+#include "lower/volumes_as_images.h"
 #include "op/targets.h"
 
 namespace qdq {
 namespace {
 
-// A conv2d or linear node with these weights; or why it is no step.
+// A conv3d between images and volumes with these weights; or why it is no step.
+std::variant<PlanStep::Form, std::string> form_of_volumes(const Node& node, ProductWeights weights) {
+  if (weights.is_float()) return "steps take three axes in integers alone";
+  const auto stride = int_triple(node, 3, {1, 1, 1}), padding = int_triple(node, 4, {0, 0, 0}),
+             dilation = int_triple(node, 5, {1, 1, 1});
+  const int64_t groups = node.arg(6).integer().value_or(1);
+  const SymInt in = node.arg(0).node()->meta.val.tensor()->sizes.at(2), out = float_meta(node)->sizes.at(2);
+  if (!convolution_of_frames(node) || weights.values.dim() != 5 || !stride || !padding || !dilation || groups < 1 ||
+      !in.constant() || !out.constant())
+    return "its extents are not those of a 3-d convolution with constant settings";
+  const Shape& kernel = weights.values.sizes();
+  const Window2d window{kernel[3],     kernel[4],     (*stride)[1],   (*stride)[2],
+                        (*padding)[1], (*padding)[2], (*dilation)[1], (*dilation)[2]};
+  const kernel::FrameWindow frames{*in.constant(), *out.constant(), kernel[2],
+                                   (*stride)[0],   (*padding)[0],   (*dilation)[0]};
+  return PlanStep::Convolution{std::move(weights), groups, window, frames};
+}
+
+// A convolution or linear node with these weights; or why it is no step.
 std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeights weights) {
   const TensorMeta* in = node.arg(0).is_node() ? node.arg(0).node()->meta.val.tensor() : nullptr;
   if (in == nullptr) return "its input's shape is not known";
@@ -22,6 +41,7 @@ std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeigh
     if (dim != 2) return "the weight is not a matrix";
     return PlanStep::Linear{std::move(weights)};
   }
+  if (node.is(kConv3d)) return form_of_volumes(node, std::move(weights));
   const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}),
              dilation = int_pair(node, 5, {1, 1});
   const int64_t groups = node.arg(6).integer().value_or(1);
@@ -29,7 +49,7 @@ std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeigh
     return "its extents are not those of a 2-d convolution with constant settings";
   const Window2d window{weights.values.size(2), weights.values.size(3), (*stride)[0],   (*stride)[1],
                         (*padding)[0],          (*padding)[1],          (*dilation)[0], (*dilation)[1]};
-  return PlanStep::Convolution{std::move(weights), groups, window};
+  return PlanStep::Convolution{std::move(weights), groups, window, {}};
 }
 
 std::optional<Tensor> constant_floats(const Program& program, const Argument& argument) {
@@ -135,7 +155,8 @@ std::string int8_product_obstacle(const Program& program, const Node& node) {
 
 std::string fuse_product(Fuser& fuser, Node& node) {
   const Program& program = fuser.plans.program();
-  Node* x = node.arg(0).node();
+  const auto of_frames = convolution_of_frames(node);
+  Node *x = of_frames ? of_frames->images : node.arg(0).node(), *result = of_frames ? of_frames->result : &node;
   if (node.is(op::kLinear) && node.arg(1).is_node() && node.arg(1).node()->is(op::kDequantizeGroups))
     return fuse_group_linear(fuser, node);
   const auto dynamic = fuser.dynamic.find(x);
@@ -157,7 +178,7 @@ std::string fuse_product(Fuser& fuser, Node& node) {
       return {};
     }
     if (form != nullptr) {
-      emit_product(fuser, node, *form, x, fuser.epilogue_of(node, true));
+      emit_product(fuser, node, *form, x, fuser.epilogue_of(*result, true));
       return {};
     }
   }
@@ -180,7 +201,7 @@ std::string fuse_batch_norm(Fuser& fuser, Node& node) {
   if (!channels || *channels < 1) return "its channels are not constant";
   ProductWeights weights{Tensor::full({*channels, 1, 1, 1}, DType::kF32, 1), {}, {}};
   if (!fold_into(weights, fuser.plans.program(), node)) return "its statistics are not constant";
-  emit_product(fuser, node, PlanStep::Convolution{std::move(weights), *channels, {}}, x,
+  emit_product(fuser, node, PlanStep::Convolution{std::move(weights), *channels, {}, {}}, x,
                fuser.epilogue_of(node, true, false));
   return {};
 }

@@ -15,6 +15,7 @@
 #include "lower/known_sizes.h"
 #include "lower/mutable_buffers.h"
 #include "lower/signals_as_images.h"
+#include "lower/volumes_as_images.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
@@ -83,6 +84,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
     }
     join_operators(lowered);
     make_images_of_signals(lowered, false);
+    make_images_of_volumes(lowered);
     Fusion fusion = fuse_program(lowered);
     fates = std::move(fusion.fates);
     plans = std::move(fusion.plans);

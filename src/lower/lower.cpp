@@ -19,6 +19,7 @@
 #include "lower/mixed_bf16.h"
 #include "lower/mutable_buffers.h"
 #include "lower/signals_as_images.h"
+#include "lower/volumes_as_images.h"
 
 namespace qdq {
 namespace {
@@ -355,6 +356,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     fold_written_constants(impl_->program);
     join_operators(impl_->program);
     make_images_of_signals(impl_->program, floats);
+    make_images_of_volumes(impl_->program);
     impl_->options = options;
     impl_->gains_by_sizes = impl_->unfused && impl_->first_state.empty() && has_open_inputs(*impl_->unfused) &&
                             gains_by_known_sizes(*impl_->unfused);

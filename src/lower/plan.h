@@ -57,6 +57,7 @@
 #include <vector>
 
 #include "kernel/activation.h"
+#include "kernel/frames.h"
 #include "kernel/gemm_groups.h"
 #include "kernel/rounded_norm.h"
 #include "tensor/sym_int.h"
@@ -137,10 +138,14 @@ struct PlanStep {
   struct Dequantize {};
   // inputs {x [N, C, H, W]} or {x, residual of the output's shape, u8 or f32}; output u8 or f32 [N, OC, OH, OW];
   // weights [OC, C / groups, kH, kW]. x is u8 for weights in s8; for weights in f32 all is f32.
+  // Over three axes, for weights in s8: N counts the frames of volumes one behind the other, frames.in of each in x and
+  // frames.out in the output; weights [OC, C / groups, kD, kH, kW]. Frames outside the volume do not count.
   struct Convolution {
     ProductWeights weights;
     int64_t groups = 1;
     Window2d window;
+    kernel::FrameWindow frames{};
+    bool is_of_volumes() const { return weights.values.dim() == 5; }
   };
   // The same for inputs {x [..., depth]} or {x, residual}, output [..., OC], weights [OC, depth].
   struct Linear {

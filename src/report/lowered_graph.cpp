@@ -168,6 +168,14 @@ class Writer {
     add_weights(form.weights, name, call);
     call["groups"] = form.groups;
     call["window"] = json_of_window(form.window);
+    if (!form.is_of_volumes()) return;
+    const kernel::FrameWindow& f = form.frames;
+    call["frames"] = json_object({{"in", f.in},
+                                  {"out", f.out},
+                                  {"kernel", f.kernel},
+                                  {"stride", f.stride},
+                                  {"padding", f.pad},
+                                  {"dilation", f.dilation}});
   }
   void add_fields(const PlanStep::Linear& form, const std::string& name, Json& call) {
     add_weights(form.weights, name, call);

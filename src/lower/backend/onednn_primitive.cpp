@@ -19,6 +19,15 @@ memory::data_type data_type(DType dtype) {
 }
 memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
 
+memory::desc volumes_of(const memory::desc& images, int64_t frames) {
+  memory::dims sizes = images.get_dims(), strides = images.get_strides();
+  sizes[0] /= frames;
+  sizes.insert(sizes.begin() + 2, frames);
+  strides.insert(strides.begin() + 2, strides[0]);
+  strides[0] *= frames;
+  return {sizes, images.get_data_type(), strides};
+}
+
 memory::dims padding_behind(const Window2d& w, const Shape& in, const Shape& out) {
   return {(out[2] - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1 - in[2] - w.pad_h,
           (out[3] - 1) * w.stride_w + (w.kernel_w - 1) * w.dilation_w + 1 - in[3] - w.pad_w};
@@ -48,6 +57,7 @@ bool has_wrong_sums(const memory::dims& weights, const memory::dims& out, const 
 
 bool has_wrong_sums(const Plan& plan, const PlanStep& step, const PlanStep::Convolution& conv) {
   const Shape &in = plan.buffers[step.inputs[0]].sizes, &out = plan.buffers[step.output].sizes;
+  if (conv.is_of_volumes()) return false;
   const Window2d& w = conv.window;
   return has_wrong_sums(weight_dims(conv), out, {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1},
                         {w.pad_h, w.pad_w}, padding_behind(w, in, out));

@@ -17,6 +17,8 @@ namespace qdq::onednn {
 
 dnnl::memory::data_type data_type(DType dtype);
 dnnl::memory::desc desc_of(const PlanBuffer& buffer);
+// Images that are frames, [N * D, C, H, W], as the volumes [N, C, D, H, W] of so many frames each.
+dnnl::memory::desc volumes_of(const dnnl::memory::desc& images, int64_t frames);
 // Rows and columns of padding that a window [N, C, H, W] -> [N, C', H', W'] needs behind the last ones; negative where
 // it does not reach them.
 dnnl::memory::dims padding_behind(const Window2d& window, const Shape& in, const Shape& out);

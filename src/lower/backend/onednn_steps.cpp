@@ -206,6 +206,8 @@ class OneDnnSteps : public StepBackend {
   static bool is_gated(const Plan& plan, const PlanStep& step) {
     const DType out = plan.buffers[step.output].dtype;
     const bool stays_float = has_float_weight(step) && out == DType::kF32;
+    const PlanStep::Convolution* convolution = step.convolution();
+    if (convolution != nullptr && convolution->is_of_volumes()) return false;
     return step.inputs.size() == 1 && out != DType::kBF16 && !stays_float &&
            GatedStep::table_of(step.activation.kind) != nullptr && kernel::gates_are_fast();
   }
@@ -354,9 +356,14 @@ class OneDnnSteps : public StepBackend {
     const Window2d& w = conv.window;
     const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
     if (onednn::has_wrong_sums(plan, step, conv)) return onednn::kWrongSums;
+    // A post-op that reads the residual, and the sums of one channel, are tried on images alone.
+    if (conv.is_of_volumes() && step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype)
+      return "volumes beside a residual of another dtype";
+    if (conv.is_of_volumes() && conv.weights.values.size(1) == 1) return "volumes of one channel in each group";
     Product product = product_of(plan, step, conv.groups > 1 ? 3 : 1);
     const int32_t zero_point = in.qparams.zero_point;
-    const bool is_padded = w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0;
+    const bool is_padded =
+        w.pad_h > 0 || w.pad_w > 0 || padding_end[0] > 0 || padding_end[1] > 0 || conv.frames.pad > 0;
     if (zero_point != 0 && is_padded) product.attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
     else if (zero_point != 0) fold_zero_point(product, conv.weights, zero_point);
     auto compiled = convolution_of(plan, step, product);
@@ -371,13 +378,23 @@ class OneDnnSteps : public StepBackend {
     const PlanStep::Convolution& conv = *step.convolution();
     const Window2d& w = conv.window;
     const Dims kernel = onednn::weight_dims(conv);
-    const memory::desc x = desc_of(in), y = desc_of(out),
-                       bias({conv.weights.channels()}, memory::data_type::f32, memory::format_tag::a);
-    const memory::desc weights(kernel, memory::data_type::s8, memory::format_tag::any);
-    const dnnl::convolution_forward::primitive_desc desc(
-        engine(), dnnl::prop_kind::forward_inference, algorithm::convolution_direct, x, weights, bias, y,
-        {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
-        padding_behind(w, in.sizes, out.sizes), product.attr);
+    memory::desc x = desc_of(in), y = desc_of(out);
+    const memory::desc bias({conv.weights.channels()}, memory::data_type::f32, memory::format_tag::a),
+        weights(kernel, memory::data_type::s8, memory::format_tag::any);
+    Dims strides{w.stride_h, w.stride_w}, dilation{w.dilation_h - 1, w.dilation_w - 1}, padding{w.pad_h, w.pad_w},
+        padding_end = padding_behind(w, in.sizes, out.sizes);
+    if (conv.is_of_volumes()) {
+      const kernel::FrameWindow& f = conv.frames;
+      x = onednn::volumes_of(x, f.in);
+      y = onednn::volumes_of(y, f.out);
+      strides.insert(strides.begin(), f.stride);
+      dilation.insert(dilation.begin(), f.dilation - 1);
+      padding.insert(padding.begin(), f.pad);
+      padding_end.insert(padding_end.begin(), (f.out - 1) * f.stride + (f.kernel - 1) * f.dilation + 1 - f.in - f.pad);
+    }
+    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference,
+                                                         algorithm::convolution_direct, x, weights, bias, y, strides,
+                                                         dilation, padding, padding_end, product.attr);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));

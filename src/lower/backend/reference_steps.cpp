@@ -135,21 +135,24 @@ class ReferenceStep : public CompiledStep {
     const Shape x_strides = in(0).strides(), y_strides = out().strides();
     const PlanStep::Convolution& conv = step().as<PlanStep::Convolution>();
     const Window2d& window = conv.window;
+    const kernel::FrameWindow& frames = conv.frames;
     const Tensor& weights = conv.weights.values;
     const int64_t depth = weights.size(1), per_group = ys[1] / conv.groups;
-    const Shape all{ys[0], ys[1], ys[2], ys[3]};
     const auto sum = [&](const auto* all_weights, auto acc, int64_t n, int64_t oc, int64_t oh, int64_t ow) {
-      const auto* weight = all_weights + oc * depth * window.kernel_h * window.kernel_w;
+      const auto* weight = all_weights + oc * depth * frames.kernel * window.kernel_h * window.kernel_w;
       for (int64_t c = 0; c < depth; ++c)
-        for (int64_t kh = 0; kh < window.kernel_h; ++kh)
-          for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
-            const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
-            const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
-            const auto tap = weight[(c * window.kernel_h + kh) * window.kernel_w + kw];
-            if (h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
-            const int64_t channel = oc / per_group * depth + c;
-            add_product(acc, x, n * x_strides[0] + channel * x_strides[1] + h * x_strides[2] + w * x_strides[3], tap);
-          }
+        for (int64_t kd = 0; kd < frames.kernel; ++kd)
+          for (int64_t kh = 0; kh < window.kernel_h; ++kh)
+            for (int64_t kw = 0; kw < window.kernel_w; ++kw) {
+              const int64_t d = n % frames.out * frames.stride - frames.pad + kd * frames.dilation;
+              const int64_t h = oh * window.stride_h - window.pad_h + kh * window.dilation_h;
+              const int64_t w = ow * window.stride_w - window.pad_w + kw * window.dilation_w;
+              const auto tap = *weight++;
+              if (d < 0 || d >= frames.in || h < 0 || h >= xs[2] || w < 0 || w >= xs[3]) continue;
+              const int64_t frame = n / frames.out * frames.in + d, channel = oc / per_group * depth + c;
+              add_product(acc, x, frame * x_strides[0] + channel * x_strides[1] + h * x_strides[2] + w * x_strides[3],
+                          tap);
+            }
       return static_cast<float>(acc);
     };
     const auto sum_at = [&](int64_t n, int64_t oc, int64_t oh, int64_t ow) {

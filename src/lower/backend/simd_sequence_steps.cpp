@@ -231,17 +231,21 @@ std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const P
     const Window2d& w = convolution->window;
     product.conv = {in.sizes[1], oc,      convolution->groups, w.kernel_h,  w.kernel_w, w.stride_h, w.stride_w,
                     w.pad_h,     w.pad_w, w.dilation_h,        w.dilation_w};
-    images.batch = in.sizes[0];
+    images.frames = convolution->frames;
+    images.x_stride = in.sizes[1];
+    product.interleaves_frames = images.frames.kernel > 1 && !is_depthwise(product.conv);
+    (product.interleaves_frames ? product.conv.in_channels : product.conv.kernel_h) *= images.frames.kernel;
+    images.batch = out.sizes[0];
     images.in_h = in.sizes[2];
     images.in_w = in.sizes[3];
     images.out_h = out.sizes[2];
     images.out_w = out.sizes[3];
   } else {
     product.conv = kernel::linear_as_conv2d(weights.values.size(1), oc);
+    images.x_stride = product.conv.in_channels;
     images.in_h = images.out_h = oc == 0 ? 0 : numel_of(out.sizes) / oc;
   }
   if (depth == 0 || depth > kernel::kMaxProducts) return concat("sums of ", depth, " products");
-  images.x_stride = product.conv.in_channels;
   images.out_stride = images.residual_stride = oc;
   return product;
 }

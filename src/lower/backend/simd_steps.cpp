@@ -159,9 +159,13 @@ class SimdSteps : public StepBackend {
     const auto found = simd::int8_product_of(plan, step);
     if (const std::string* reason = std::get_if<std::string>(&found)) return *reason;
     const simd::Int8Product& product = *std::get_if<simd::Int8Product>(&found);
-    const auto packed = kernel::pack_conv2d_int8(product.conv, step.weights()->values.contiguous().data<int8_t>(),
-                                                 in.qparams.zero_point, std::move(requantize));
-    const std::string description = packed.description();
+    const Tensor& weights = step.weights()->values;
+    const Tensor turned = product.interleaves_frames ? weights.transpose(1, 2).contiguous() : weights.contiguous();
+    const auto packed =
+        kernel::pack_conv2d_int8(product.conv, turned.data<int8_t>(), in.qparams.zero_point, std::move(requantize));
+    const int64_t frames = product.images.frames.kernel;
+    const std::string description =
+        concat(packed.description(), frames > 1 ? concat(", of ", frames, " frames") : std::string());
     return made(description, [packed, images = product.images](auto inputs, std::byte* output, std::byte*) {
       kernel::ConvInt8Images call = images;
       call.x = u8(inputs[0]);

@@ -49,7 +49,8 @@ kernel::Requantize requantize_of(const Requantization& from, const PlanBuffer& o
 // A product in s8 as the kernels take it: a linear layer is a convolution of one column.
 struct Int8Product {
   kernel::Conv2d conv;
-  kernel::ConvInt8Images images;  // extents and strides
+  kernel::ConvInt8Images images;    // extents and strides
+  bool interleaves_frames = false;  // weights [OC, C, kD, ...] are taken as [OC, kD, C, ...]
 };
 std::variant<Int8Product, std::string> int8_product_of(const Plan& plan, const PlanStep& step);
 

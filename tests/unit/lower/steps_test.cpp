@@ -47,6 +47,18 @@ Problem conv(std::string name, Shape x, int64_t oc, int64_t kernel, int64_t stri
       {x[0], oc, (x[2] + 2 * pad - kernel) / stride + 1, (x[3] + 2 * pad - kernel) / stride + 1}, to, out};
   return problem;
 }
+// Of volumes whose frames are x, in so many as frames.in says.
+Problem volumes(Problem problem, kernel::FrameWindow frames) {
+  problem.name += "_volumes";
+  frames.out = (frames.in + 2 * frames.pad - frames.dilation * (frames.kernel - 1) - 1) / frames.stride + 1;
+  Step::Convolution& conv = problem.step.as<Step::Convolution>();
+  conv.frames = frames;
+  Shape sizes = conv.weights.values.sizes();
+  sizes.insert(sizes.begin() + 2, frames.kernel);
+  conv.weights.values = Tensor::empty(sizes, DType::kS8);
+  problem.output.sizes[0] = problem.output.sizes[0] / frames.in * frames.out;
+  return problem;
+}
 Problem linear(std::string name, Shape x, int64_t oc, Activation activation, PlanQParams in, PlanQParams out,
                DType to = DType::kU8) {
   Problem problem{std::move(name), {{x, DType::kU8, in}}, {}, {}};
@@ -162,6 +174,27 @@ std::vector<Problem> problems() {
       conv("conv_f32", {1, 16, 8, 8}, 24, 3, 1, 1, 1, kRelu, zero, {}, DType::kF32),
       conv("conv_f32_silu", {1, 24, 8, 8}, 24, 3, 1, 1, 24, {Act::kSilu, 0, 0, 0}, middle, {}, DType::kF32),
       conv("conv_f32_hard_sigmoid", {1, 24, 1, 1}, 24, 1, 1, 0, 1, {Act::kHardSigmoid, 0, 0, 0}, zero, {}, DType::kF32),
+      volumes(conv("conv_3x3x3", {10, 16, 9, 8}, 24, 3, 1, 1, 1, kRelu, zero, zero), {5, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_narrow", {10, 16, 9, 8}, 24, 3, 1, 1, 1, kRelu, narrow, narrow), {5, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_narrow_stride", {7, 24, 7, 9}, 40, 3, 2, 1, 1, kNone, narrow, middle), {7, 0, 3, 2, 0, 2}),
+      volumes(conv("conv_first", {6, 3, 17, 19}, 16, 7, 2, 3, 1, kRelu, middle, zero), {6, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_stride", {14, 5, 6, 7}, 11, 3, 2, 1, 1, kHardtanh, middle, wide), {7, 0, 2, 2, 1, 1}),
+      volumes(conv("conv_dilated", {9, 8, 5, 6}, 12, 2, 1, 0, 1, kNone, shifted, shifted), {9, 0, 3, 1, 2, 2}),
+      volumes(conv("conv_temporal", {8, 64, 5, 5}, 32, 1, 1, 0, 1, kRelu, wide, zero), {4, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_1x1x1_stride", {8, 32, 8, 8}, 48, 1, 2, 0, 1, kNone, zero, middle), {4, 0, 1, 2, 0, 1}),
+      volumes(conv("conv_1x1x1_padded", {4, 32, 5, 5}, 16, 1, 1, 0, 1, kNone, wide, middle), {4, 0, 1, 1, 1, 1}),
+      volumes(conv("conv_flat", {6, 32, 6, 5}, 16, 3, 1, 1, 1, kNone, wide, middle), {3, 0, 1, 2, 0, 1}),
+      volumes(conv("conv_groups", {6, 32, 6, 6}, 64, 3, 1, 1, 4, kRelu, middle, zero), {3, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_groups_as_frames", {6, 24, 6, 6}, 24, 3, 1, 1, 3, kRelu, middle, zero), {3, 0, 3, 1, 1, 1}),
+      volumes(conv("conv_depthwise", {10, 20, 7, 7}, 20, 3, 1, 1, 20, kRelu6, middle, zero), {5, 0, 3, 2, 1, 1}),
+      volumes(conv("conv_depthwise_flat", {10, 20, 7, 7}, 20, 3, 1, 1, 20, kRelu6, middle, zero), {5, 0, 1, 2, 0, 1}),
+      volumes(conv("conv_gelu", {4, 16, 8, 8}, 24, 1, 1, 0, 1, {Act::kGelu, 0, 0, 0}, narrow, {0.03, 7}),
+              {4, 0, 3, 1, 1, 1}),
+      with_residual(volumes(conv("conv_relu", {6, 16, 5, 5}, 32, 3, 1, 1, 1, kRelu, zero, zero), {3, 0, 3, 1, 1, 1}),
+                    middle),
+      with_residual(
+          volumes(conv("conv_narrow_relu", {6, 16, 5, 5}, 32, 3, 1, 1, 1, kRelu, narrow, zero), {3, 0, 3, 1, 1, 1}),
+          middle),
       with_residual(conv("conv_relu", {1, 16, 9, 9}, 32, 3, 1, 1, 1, kRelu, zero, zero), middle),
       with_residual(conv("conv_plain", {2, 16, 5, 5}, 24, 1, 1, 0, 1, kNone, wide, middle), wide),
       with_residual(conv("conv_real", {1, 16, 5, 5}, 24, 1, 1, 0, 1, kRelu, wide, zero), {}, DType::kF32),
