@@ -22,24 +22,44 @@ class Constants {
   explicit Constants(const Program& program) : program_(program), written_(written_attributes(program)) {}
 
   std::optional<Tensor> tensor(const Node& node) {
-    const std::optional<Value> value = evaluate(node);
+    const std::optional<Value>& value = evaluate(node);
     if (!value || !value->is_tensor()) return std::nullopt;
     return *value->get_if<Tensor>();
   }
 
  private:
-  std::optional<Value> evaluate(const Node& node) {
-    const auto known = values_.find(&node);
-    if (known != values_.end()) return known->second;
+  // A stack of its own: chains of constants are as long as a file makes them.
+  const std::optional<Value>& evaluate(const Node& node) {
+    std::vector<const Node*> waiting = {&node};
+    while (!waiting.empty()) {
+      const Node& next = *waiting.back();
+      if (values_.count(&next) != 0 || !waits_for_input(next, waiting)) waiting.pop_back();
+    }
+    return values_.at(&node);
+  }
+
+  // Puts the first input without a value on the stack. Else gives the node its value, which is none if it depends on
+  // more than constants.
+  bool waits_for_input(const Node& node, std::vector<const Node*>& waiting) {
     std::optional<Value> value;
     if (node.op() == Node::Op::kGetAttr) {
       if (!written_.count(node.target())) value = Value(program_.attribute_of(node));
     } else if (const OpDef* op = op_of(node); op && op->family != Family::kDequantize && !op->is_in_place() &&
                                               op->family != Family::kDropout && !node.input_nodes().empty()) {
-      value = call(node, *op);
+      bool is_constant = true;
+      for (const Node* input : node.input_nodes()) {
+        const auto known = values_.find(input);
+        if (known == values_.end()) {
+          waiting.push_back(input);
+          return true;
+        }
+        is_constant = known->second.has_value();
+        if (!is_constant) break;
+      }
+      if (is_constant) value = call(node, *op);
     }
-    values_.emplace(&node, value);
-    return value;
+    values_.emplace(&node, std::move(value));
+    return false;
   }
 
   std::optional<Value> call(const Node& node, const OpDef& op) {
@@ -67,7 +87,7 @@ class Constants {
   }
 
   std::optional<Value> resolve(const Argument& argument) {
-    if (Node* node = argument.node()) return evaluate(*node);
+    if (const Node* node = argument.node()) return values_.at(node);
     if (argument.is_list()) {
       Value::List list;
       for (const Argument& element : argument.list()) {

@@ -324,5 +324,21 @@ TEST(FoldQuantizedConstants, FoldsWhatStandsBetweenConstantAndQuantize) {
   EXPECT_EQ(program.attributes.size(), 1u);
 }
 
+TEST(Convert, ChainsAreAsLongAsAFileMakesThem) {
+  constexpr int kLength = 20000;
+  ProgramBuilder b;
+  Node* weight = b.weight("w", {4, 4});
+  Node* value = b.input("x", {2, 4});
+  for (int i = 0; i < kLength; ++i) {
+    weight = b.call("neg.default", {weight});
+    value = b.call("neg.default", {value});
+  }
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(b.finish({b.call("linear.default", {value, weight})}), quantizer);
+  prepared.run({sample({2, 4}, 1)});
+  const std::vector<std::string> left = targets(*convert_pt2e(prepared).graph);
+  EXPECT_EQ(std::count(left.begin(), left.end(), "neg.default"), kLength);
+}
+
 }  // namespace
 }  // namespace qdq::convert_test
