@@ -8,8 +8,14 @@
 namespace qdq::format {
 namespace {
 
-// How deep the messages of graphs lie at most: a graph in a graph is four messages further down.
+// How deep the messages of graphs and types lie at most: a graph in a graph is three messages further down.
 constexpr int kMaxDepth = 64;
+
+void check_depth(const OnnxMessage& message) {
+  QDQ_CHECK(message.depth() <= kMaxDepth, kUnsupported,
+            "the ONNX file has graphs in nodes (If, Loop, Scan) or types in types more than ", kMaxDepth,
+            " messages deep, which is 20 levels of graphs; export it with fewer");
+}
 
 void read_graph(OnnxMessage message, OnnxGraph& out);
 
@@ -127,8 +133,7 @@ void read_tensor_type(OnnxMessage message, OnnxValueInfo& out) {
 // A TypeProto; what a tensor's says goes to `out`.
 OnnxValueInfo::Type read_type(OnnxMessage message, OnnxValueInfo& out) {
   using Type = OnnxValueInfo::Type;
-  QDQ_CHECK(message.depth() <= kMaxDepth, kUnsupported, "the ONNX file has types in types beyond ", kMaxDepth,
-            " levels");
+  check_depth(message);
   Type type = Type::kUnknown;
   while (message.next()) switch (message.field()) {
       case 1:
@@ -172,8 +177,7 @@ OnnxValueInfo read_value_info(OnnxMessage message) {
 }
 
 void read_graph(OnnxMessage message, OnnxGraph& out) {
-  QDQ_CHECK(message.depth() <= kMaxDepth, kUnsupported, "the ONNX file has graphs in graphs beyond ", kMaxDepth,
-            " levels");
+  check_depth(message);
   while (message.next()) switch (message.field()) {
       case 1: out.nodes.push_back(read_node(message.message("node"))); break;
       case 2: out.name = message.text(); break;

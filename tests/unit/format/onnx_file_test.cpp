@@ -199,5 +199,32 @@ TEST(OnnxFile, Refusals) {
                [] { read_onnx_file(with_tensor(bytes({0x10, 8, 0x4A, 1, 'a'}))); });
 }
 
+TEST(OnnxFile, GraphsThatLieTooDeepAreRefusedAsSuch) {
+  const auto nested = [](int levels) {
+    OnnxGraph graph;
+    graph.outputs.push_back({"y", DType::kF32, std::vector<OnnxDimension>{{2, ""}}});
+    for (int level = 0; level < levels; ++level) {
+      OnnxGraph outer;
+      outer.outputs = graph.outputs;
+      OnnxNode& node = outer.nodes.emplace_back();
+      node.op_type = "If";
+      OnnxAttribute& branch = node.attributes.emplace_back();
+      branch.name = "then_branch";
+      branch.kind = OnnxKind::kGraph;
+      branch.graphs = {std::make_shared<OnnxGraph>(std::move(graph))};
+      graph = std::move(outer);
+    }
+    OnnxFile file;
+    static_cast<OnnxGraph&>(file) = std::move(graph);
+    file.ir_version = 8;
+    file.opsets = {{"", 17}};
+    return write_onnx_file(file);
+  };
+  EXPECT_EQ(read_onnx_file(nested(20)).nodes.size(), 1u);
+  for (const int levels : {21, 22, 40})
+    expect_error(ErrorCode::kUnsupported, "graphs in nodes (If, Loop, Scan) or types in types more than 64 messages",
+                 [&] { read_onnx_file(nested(levels)); });
+}
+
 }  // namespace
 }  // namespace qdq::format::onnx_file_test
