@@ -30,6 +30,8 @@ const start: StartAsyncWorker = (onMessage, onError) => {
     onMessage(message);
   });
   worker.on("error", onError);
+  worker.on("messageerror", onError);
+  worker.on("exit", (code) => onError(`it ended with code ${code}`));
   return {
     post(message) {
       worker.postMessage(message);

@@ -1,4 +1,5 @@
 // The asynchronous door: models run and are quantized in a worker, so that whoever asks goes on with other work.
+import { unlessAborted } from "./abort.js";
 import type { Configuration } from "./configuration.js";
 import type { GenerateOptions } from "./decoder.js";
 import { QdqError } from "./error.js";
@@ -114,13 +115,11 @@ class Remote {
 
   // Runs `work`, which the signal ends together with the worker.
   async until<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    const stop = (): void => this.end(signal?.reason);
-    if (signal?.aborted) stop();
-    signal?.addEventListener("abort", stop, { once: true });
     try {
-      return await work();
-    } finally {
-      signal?.removeEventListener("abort", stop);
+      return await unlessAborted(signal, work);
+    } catch (error) {
+      if (signal?.aborted) this.end(signal.reason);
+      throw error;
     }
   }
 }
@@ -171,22 +170,6 @@ export class AsyncSession {
       if (tensor === undefined) throw new QdqError("InvalidArgument", `the input ${name} is missing`);
       return tensor;
     });
-  }
-}
-
-// What `work` gives, or the signal's reason as soon as it is aborted; the worker goes on with what it does.
-async function unlessAborted<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-  if (!signal) return work();
-  signal.throwIfAborted();
-  let stop = (): void => {};
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop, { once: true });
-  });
-  try {
-    return await Promise.race([work(), aborted]);
-  } finally {
-    signal.removeEventListener("abort", stop);
   }
 }
 

@@ -12,9 +12,12 @@ function wantedOf(name: string, value: unknown): string | undefined {
   if (flags.includes(name)) return typeof value === "boolean" ? undefined : "true or false";
   if (value === null) return undefined;
   if (callbacks.includes(name)) return typeof value === "function" ? undefined : "a function";
-  if (name === "signal") return typeof value === "object" && "aborted" in value! ? undefined : "an AbortSignal";
+  if (name === "signal") return isSignal(value) ? undefined : "an AbortSignal";
   return undefined;
 }
+
+const isSignal = (value: unknown): boolean =>
+  typeof value === "object" && "aborted" in value! && typeof (value as AbortSignal).addEventListener === "function";
 
 // The options, of which others check the fields. Throws QdqError{InvalidArgument} for what is no object.
 export function checkObject<T extends object>(of: string, options: T): T {

@@ -1,4 +1,5 @@
 // The PyTorch 2 Export flow: prepare, calibrate, convert.
+import { eachUnlessAborted, pause } from "./abort.js";
 import { QdqError, readable } from "./error.js";
 import type { Observer, ObserverSettings, QParams } from "./qspec.js";
 import type { AnyQuantizer, ObservedPlace } from "./quantizer.js";
@@ -119,14 +120,16 @@ export class Prepared extends Handle {
     const total = totalOf(batches);
     let done = 0;
     let first: readonly Tensor[] | undefined;
-    for await (const batch of batches) {
-      first ??= batch;
-      if (work.signal?.aborted) throw new QdqError("Cancelled", `calibration was cancelled after ${done} batches`);
-      this.run(batch);
-      done += 1;
-      work.onProgress?.({ stage: "calibrate", done, ...total });
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await eachUnlessAborted(batches, work.signal, {
+      step: (batch) => {
+        first ??= batch;
+        this.run(batch);
+        done += 1;
+        work.onProgress?.({ stage: "calibrate", done, ...total });
+        return pause();
+      },
+      reason: () => new QdqError("Cancelled", `calibration was cancelled after ${done} batches`),
+    });
     if (done === 0 && this.needsData())
       throw new QdqError(
         "InvalidArgument",

@@ -1,8 +1,9 @@
 // Accuracy that comes back after calibration, on data that stays where it is.
+import { eachUnlessAborted, pause } from "./abort.js";
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
-import { checkOptions, isIterable } from "./options.js";
+import { checkOptions, isIterable, jsonOf } from "./options.js";
 import type { LongWork, Prepared } from "./pt2e.js";
 import type { RawTensor } from "../wasm/qdq.js";
 import type { Tensor } from "./tensor.js";
@@ -31,20 +32,32 @@ export interface RecoverOptions extends LongWork {
 
 class Recovery extends Handle {}
 
+const cancelled = () => new QdqError("Cancelled", "the recovery of accuracy was cancelled");
+
 function check(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw new QdqError("Cancelled", "the recovery of accuracy was cancelled");
+  if (signal?.aborted) throw cancelled();
 }
+
+const copied = ({ bytes, texts, ...rest }: RawTensor): RawTensor => ({
+  ...rest,
+  ...(bytes && { bytes: bytes.slice() }),
+  ...(texts && { texts: [...texts] }),
+});
 
 async function rawBatches(
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  signal: AbortSignal | undefined,
 ): Promise<RawTensor[][]> {
   if (!isIterable(batches))
     throw new QdqError(
       "InvalidArgument",
       "the samples are not a list or iterable of batches; wanted [[tensor, ...], ...]",
     );
-  const raw = [];
-  for await (const batch of batches) raw.push(rawInputs(batch));
+  const raw: RawTensor[][] = [];
+  // Whoever makes batches one by one may fill the same arrays again.
+  const isMade = !Array.isArray(batches);
+  const step = (batch: readonly Tensor[]) => void raw.push(isMade ? rawInputs(batch).map(copied) : rawInputs(batch));
+  await eachUnlessAborted(batches, signal, { step, reason: cancelled });
   if (raw.length === 0) throw new QdqError("InvalidArgument", "there are no samples; wanted [[tensor, ...], ...]");
   return raw;
 }
@@ -54,7 +67,7 @@ async function begin(
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
   { onProgress, signal }: LongWork,
 ): Promise<Recovery> {
-  const raw = await rawBatches(batches);
+  const raw = await rawBatches(batches, signal);
   check(signal);
   const tell = (stage: string, done: number) => {
     onProgress?.({ stage, done, total: 1 });
@@ -76,7 +89,7 @@ export async function gptq(
 ): Promise<number> {
   checkOptions("gptq", options, ["onProgress", "signal"]);
   const { onProgress, signal } = options;
-  const raw = await rawBatches(batches);
+  const raw = await rawBatches(batches, signal);
   check(signal);
   return unwrap(
     module().gptq(handleOf(prepared), raw, (done, total) => {
@@ -100,7 +113,7 @@ export async function awq(
 ): Promise<number> {
   checkOptions("awq", options, ["onProgress", "signal"]);
   const { onProgress, signal } = options;
-  const raw = await rawBatches(batches);
+  const raw = await rawBatches(batches, signal);
   check(signal);
   return unwrap(
     module().awq(handleOf(prepared), raw, (done, total) => {
@@ -182,7 +195,7 @@ export async function recover(
       if (result === null) return results;
       results.push(result);
       onRemedy?.(result);
-      await new Promise((resolve) => setTimeout(resolve));
+      await pause();
     }
   } finally {
     recovery.dispose();
@@ -349,7 +362,14 @@ export async function choosePrecision(
     const isKept = onSearch !== undefined || search !== undefined;
     const tell = isKept ? (text: string) => onSearch?.(text) : null;
     return JSON.parse(
-      unwrap(module().choosePrecision(recovery.handle, score ? scoreOf : null, JSON.stringify(wish), tell)),
+      unwrap(
+        module().choosePrecision(
+          recovery.handle,
+          score ? scoreOf : null,
+          jsonOf(() => wish, "what choosePrecision() was given"),
+          tell,
+        ),
+      ),
     );
   } finally {
     recovery.dispose();

@@ -1,5 +1,6 @@
 // Quantization-aware training: a program with fake quantizers in it learns to live with their rounding, on data that
 // stays where it is.
+import { eachUnlessAborted, pause } from "./abort.js";
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
@@ -307,14 +308,16 @@ export class Trainer extends Handle {
     const total = totalOf(batches);
     let done = 0;
     let sum = 0;
-    for await (const batch of batches) {
-      if (work.signal?.aborted) throw new QdqError("Cancelled", `training was cancelled after ${done} batches`);
-      const loss = this.step(batch);
-      sum += loss;
-      done += 1;
-      work.onProgress?.({ stage: "train", done, ...total, loss });
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await eachUnlessAborted(batches, work.signal, {
+      step: (batch) => {
+        const loss = this.step(batch);
+        sum += loss;
+        done += 1;
+        work.onProgress?.({ stage: "train", done, ...total, loss });
+        return pause();
+      },
+      reason: () => new QdqError("Cancelled", `training was cancelled after ${done} batches`),
+    });
     if (done === 0)
       throw new QdqError("InvalidArgument", "the training data has no batches; wanted [{ inputs, target }]");
     return sum / done;

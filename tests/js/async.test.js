@@ -83,6 +83,24 @@ test("an abort ends the worker in the middle, with the signal's reason", async (
   await expect(door.openSession(model(), { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
 });
 
+test("an abort ends work that waits for data, and a signal that is none is refused", async () => {
+  const calibration = { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) };
+  const work = door.quantizeModel(model(), { quantizer: recipe, calibration, signal: AbortSignal.timeout(50) });
+  await expect(work).rejects.toMatchObject({ name: "TimeoutError" });
+  const session = await door.openSession(model());
+  for (const signal of ["later", 5, {}, { aborted: false }])
+    for (const refused of [
+      door.openSession(model(), { signal }),
+      door.quantizeModel(model(), { quantizer: recipe, calibration, signal }),
+      session.run(batches[0], { signal }),
+    ])
+      await expect(refused).rejects.toMatchObject({
+        name: "QdqError",
+        message: expect.stringMatching(/signal of .*, wanted an AbortSignal/),
+      });
+  session.dispose();
+});
+
 test("warnings come back, of settings, of lost outputs and of the file", async () => {
   const warnings = [];
   const lossy = { quantizer: "XNNPACKQuantizer", global: { act_qmin: 0, act_qmax: 1 }, module_name: [["heda", null]] };

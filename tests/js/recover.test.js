@@ -56,6 +56,38 @@ test("recovery brings the outputs nearer and says by how much", async () => {
   expect(qdq.savePt2(qdq.convertPt2e(prepared)).length).toBeGreaterThan(0);
 });
 
+test("batches may share an array that is filled again", async () => {
+  const files = [];
+  function* refilled() {
+    const shared = qdq.tensor(new Float32Array(batches[0][0].data.length), batches[0][0].shape);
+    for (const [image] of batches) {
+      shared.data.set(image.data);
+      yield [shared];
+    }
+  }
+  for (const made of [batches, refilled()]) {
+    const prepared = await calibrated();
+    const results = await qdq.recover(prepared, made);
+    files.push([results, Buffer.from(qdq.savePt2(qdq.convertPt2e(prepared))).toString("base64")]);
+  }
+  expect(files[1]).toEqual(files[0]);
+});
+
+test("an abort ends work that waits for its samples", async () => {
+  const samples = { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) };
+  const prepared = await calibrated();
+  for (const work of ["calibrate", "recover", "gptq", "awq", "sensitivities"]) {
+    const options = { signal: AbortSignal.timeout(20) };
+    const promise = work === "calibrate" ? prepared.calibrate(samples, options) : qdq[work](prepared, samples, options);
+    expect(await rejected(promise)).toMatchObject({ name: "QdqError", code: "Cancelled" });
+  }
+  const options = { wanted: 20, precisions: [1n] };
+  expect(await rejected(qdq.choosePrecision(prepared, batches, options))).toMatchObject({
+    name: "QdqError",
+    message: expect.stringMatching(/^what choosePrecision\(\) was given is not plain data/),
+  });
+});
+
 test("a cancelled recovery keeps the remedies before", async () => {
   const prepared = await calibrated(many);
   const abort = new AbortController();
