@@ -81,9 +81,16 @@ std::vector<CsvLine> read_csv(std::string_view text, const std::string& path, co
 bool has_files(const Data& data) { return !data.file_of(0).empty(); }
 
 std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const Data& data, const std::string& path) {
-  std::unordered_map<std::string_view, int64_t> by_file;
+  struct Label {
+    int64_t number;
+    bool is_one;  // all lines of the file agree
+  };
+  std::unordered_map<std::string_view, Label> by_file;
   for (const CsvLine& line : lines)
-    for (const std::string& file : line.files) by_file.emplace(file, line.label);
+    for (const std::string& file : line.files) {
+      Label& label = by_file.try_emplace(file, Label{line.label, true}).first->second;
+      label.is_one = label.is_one && label.number == line.label;
+    }
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < data.num_samples(); ++i) {
     const std::string file = data.file_of(i);
@@ -91,7 +98,9 @@ std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const Da
     if (found == by_file.end()) found = by_file.find(std::string_view(file).substr(file.rfind('/') + 1));
     QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
               ",CLASS with the number of its class");
-    labels.push_back(found->second);
+    QDQ_CHECK(found->second.is_one, kInvalidArgument, path, " has lines with different labels for ", file,
+              "; leave one of them");
+    labels.push_back(found->second.number);
   }
   return labels;
 }

@@ -88,6 +88,13 @@ std::string fault_of(ByteSpan bytes) {
                     " JPEG; convert it to PNG");
     cut_off = text.rfind("\xFF\xD9") == std::string_view::npos || is_cut_off_jpeg(text);
   } else if (has("\x89PNG\r\n\x1A\n")) {
+    const auto size_at = [&](size_t at) {
+      uint64_t out = 0;
+      for (size_t i = 0; i < 4; ++i) out = out << 8 | std::to_integer<uint64_t>(bytes[at + i]);
+      return out;
+    };
+    if (bytes.size() >= 24 && size_at(16) * size_at(20) > uint64_t{kMaxPixels})
+      return concat("it has ", size_at(16), " x ", size_at(20), " pixels, and at most ", kMaxPixels, " are read");
     cut_off = text.rfind("IEND") == std::string_view::npos;
   } else if (has("BM")) {
     if (bytes.size() >= 34 && bytes[30] != std::byte{0} && bytes[30] != std::byte{3})

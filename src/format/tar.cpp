@@ -73,6 +73,8 @@ void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry
     const ByteData block = source.read(at, kBlock);
     const ByteSpan header = block.bytes();
     if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) return;
+    QDQ_CHECK(at != 0 || !text_of(header).starts_with("\x1F\x8B"), kUnsupported, what,
+              " is compressed by gzip; unpack it with gunzip");
     QDQ_CHECK(number(header, 148, 8) == checksum(header), kBadFile, what, ": there is no tar header at offset ", at,
               "; this is not a tar archive, or it is damaged");
     const auto stated = number(header, 124, 12);

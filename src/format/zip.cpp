@@ -200,8 +200,9 @@ void ZipReader::read_directory(const Directory& directory) {
         entry.compressed_size > directory.offset - entry.header_offset - kLocalSize)
       bad("the member '", entry.name, "' of ", entry.compressed_size, " bytes at offset ", entry.header_offset,
           " does not lie before the directory at ", directory.offset);
-    const uint64_t most = entry.method == kDeflated ? entry.compressed_size * kDeflateLimit : entry.compressed_size;
-    if (entry.size > most || (entry.method == kStored && entry.size != most))
+    // Other methods are refused by name where the member is read.
+    if (entry.method == kStored ? entry.size != entry.compressed_size
+                                : entry.method == kDeflated && entry.size > entry.compressed_size * kDeflateLimit)
       bad("the member '", entry.name, "' claims ", entry.size, " bytes, but takes ", entry.compressed_size,
           " in the archive");
     entries_.push_back(std::move(entry));

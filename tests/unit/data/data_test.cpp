@@ -373,6 +373,9 @@ TEST_F(DataTest, ReadsShardsOfImagesWithTheirClasses) {
   files.add("bad.tar", tar_member("a.bmp", bmp()) + tar_member("a.cls", "cat"));
   EXPECT_NE(refusal("cut.tar", image_program(), options).find("was probably cut off"), std::string::npos);
   EXPECT_NE(refusal("text.tar", image_program(), options).find("no tar"), std::string::npos);
+  files.add("packed.tar", "\x1F\x8B" + std::string(600, 'x'));
+  EXPECT_NE(refusal("packed.tar", image_program(), options).find("packed.tar is compressed by gzip"),
+            std::string::npos);
   EXPECT_NE(refusal_of_labels("cls", *open("bad.tar", image_program(), options), classes).find("wanted the number"),
             std::string::npos);
 }
@@ -496,6 +499,11 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
             std::string::npos);
   files.add("unknown.csv", "a.bmp,owl\nb.bmp,bat\n");
   EXPECT_NE(refusal_of_labels("unknown.csv", *images, named).find("line 2: found \"b.bmp,bat\""), std::string::npos);
+  files.add("twice.csv", "a.bmp,1\nb.bmp,0\na.bmp,1\n");
+  EXPECT_EQ(read_labels("twice.csv", *images, unknown, files), (std::vector<int64_t>{1, 0}));
+  files.add("two.csv", "a.bmp,1\nb.bmp,0\na.bmp,2\n");
+  EXPECT_NE(refusal_of_labels("two.csv", *images, unknown).find("has lines with different labels for a.bmp"),
+            std::string::npos);
   files.add("negative.csv", "a.bmp,-1\nb.bmp,0\n");
   EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
 }

@@ -128,6 +128,9 @@ TEST(Image, BadImagesAreRefused) {
   refuse(png, "claims 12067 x 12058 pixels, more than its 315 bytes can hold");
   png.resize(20000);
   refuse(png, "at most 67108864 are read", ErrorCode::kUnsupported);
+  // Beyond what stb_image looks at.
+  png[16] = png[20] = std::byte{0x7F};
+  refuse(png, none + "it has 2130718499 x 2130718490 pixels, and at most 67108864 are read");
 }
 
 TEST(Image, StepsThatMakeNoSenseAreRefused) {

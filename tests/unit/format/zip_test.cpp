@@ -249,6 +249,10 @@ TEST(Zip, AnUnknownCompressionIsRefused) {
   poke(bytes, 8, uint16_t{12});
   poke(bytes, start + 10, uint16_t{12});
   expect_error(ErrorCode::kUnsupported, "method 12", [&] { ZipReader(bytes).read("a.txt"); });
+  // Such members take fewer bytes than they have.
+  poke(bytes, 22, uint32_t{900});
+  poke(bytes, start + 24, uint32_t{900});
+  expect_error(ErrorCode::kUnsupported, "method 12", [&] { ZipReader(bytes).read("a.txt"); });
 }
 
 TEST(Zip, ANameStandsOnce) {
