@@ -1,6 +1,7 @@
 #include "io/pt2_control.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "op/infer.h"
 #include "op/targets.h"
@@ -36,8 +37,18 @@ Node* after_inputs(const Program& program) {
   return last ? last->next() : program.graph->first();
 }
 
-// A tensor of the program around, as a node there.
-Node* outer_tensor(Program& program, const Attribute& wanted) {
+// The first node that reads each tensor of a program.
+using TensorNodes = std::unordered_map<std::string, Node*>;
+
+TensorNodes tensor_nodes(const Program& program) {
+  TensorNodes out;
+  for (Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kGetAttr) out.try_emplace(node->target(), node);
+  return out;
+}
+
+// A tensor of the program around, as a node there, which becomes one of `nodes`.
+Node* outer_tensor(Program& program, const Attribute& wanted, TensorNodes& nodes) {
   const Attribute* same = program.find_attribute(wanted.name);
   Attribute attribute = wanted;
   if (same == nullptr || same->tensor.storage() != wanted.tensor.storage() ||
@@ -45,34 +56,40 @@ Node* outer_tensor(Program& program, const Attribute& wanted) {
     attribute.name = program.unique_attribute_name(wanted.name);
     same = &program.add_attribute(attribute);
   }
-  for (Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kGetAttr && node->target() == same->name) return node;
+  Node*& node = nodes[same->name];
+  if (node != nullptr) return node;
   const auto point = program.graph->insert_before(program.graph->first());
-  Node* node = program.graph->get_attr(same->name, node_name_of(same->name));
+  node = program.graph->get_attr(same->name, node_name_of(same->name));
   node->meta.val =
       tensor_value(same->tensor.dtype(), SymShape(same->tensor.sizes().begin(), same->tensor.sizes().end()));
   return node;
 }
 
 // The last argument of every operator that runs programs is a list of what these take behind all else.
-void lift_tensors(Program& program, Node* node, std::vector<std::shared_ptr<Program>>& bodies) {
+void lift_tensors(Program& program, Node* node, std::vector<std::shared_ptr<Program>>& bodies, TensorNodes& outer) {
   Argument::List captured = node->args().back().list();
+  std::vector<Node*> behind;
+  for (const auto& body : bodies) behind.push_back(after_inputs(*body));
   for (const auto& body : bodies) {
-    for (const Attribute& attribute : Attributes(body->attributes)) {
-      captured.emplace_back(outer_tensor(program, attribute));
+    std::unordered_map<std::string, Node*> inputs;
+    for (const Attribute& attribute : body->attributes) {
+      captured.emplace_back(outer_tensor(program, attribute, outer));
       const ValueMeta& value = captured.back().node()->meta.val;
-      for (const auto& other : bodies) {
-        Node* input =
-            add_input(*other, after_inputs(*other), other->graph->unique_name(node_name_of(attribute.name)), value);
-        if (other != body) continue;
-        for (Node* reader : other->graph->nodes()) {
-          if (reader->op() != Node::Op::kGetAttr || reader->target() != attribute.name) continue;
-          reader->replace_all_uses_with(input);
-          other->graph->erase(reader);
-        }
+      for (size_t i = 0; i < bodies.size(); ++i) {
+        Graph& graph = *bodies[i]->graph;
+        Node* input = add_input(*bodies[i], behind[i], graph.unique_name(node_name_of(attribute.name)), value);
+        if (bodies[i] == body) inputs[attribute.name] = input;
       }
-      body->erase_attribute(attribute.name);
     }
+    for (Node* reader : body->graph->nodes()) {
+      const auto input = inputs.find(reader->target());
+      if (reader->op() != Node::Op::kGetAttr || input == inputs.end()) continue;
+      reader->replace_all_uses_with(input->second);
+      for (Node*& next : behind)
+        if (next == reader) next = reader->next();
+      body->graph->erase(reader);
+    }
+    body->attributes.erase_if([](const Attribute&) { return true; });
   }
   node->set_arg(node->args().size() - 1, Argument(std::move(captured)));
 }
@@ -141,11 +158,12 @@ class LoopRewrite {
   void make_while_loop() {
     const auto point = program_.graph->insert_before(&loop_);
     Graph& outer = *program_.graph;
-    Argument::List carried{
-        outer_tensor(program_, {"first_iteration", Tensor::scalar<int64_t>(0), Attribute::Kind::kConstant})};
-    if (loop_.arg(1).is_none())
-      carried.emplace_back(
-          outer_tensor(program_, {"first_condition", Tensor::full({}, DType::kBool, 1), Attribute::Kind::kConstant}));
+    TensorNodes tensors = tensor_nodes(program_);
+    const auto constant = [&](const char* name, Tensor tensor) {
+      return outer_tensor(program_, {name, std::move(tensor), Attribute::Kind::kConstant}, tensors);
+    };
+    Argument::List carried{Argument(constant("first_iteration", Tensor::scalar<int64_t>(0)))};
+    if (loop_.arg(1).is_none()) carried.emplace_back(constant("first_condition", Tensor::full({}, DType::kBool, 1)));
     else carried.emplace_back(as_scalar(outer, loop_.arg(1).node()));
     carried.insert(carried.end(), carried_.begin(), carried_.end());
     Argument::List captured = loop_.arg(4).list();
@@ -222,6 +240,7 @@ bool runs_programs(const Program& program) {
 void rewrite_control_flow_for_pt2(Program& program) {
   for (Node* node : program.graph->nodes())
     if (node->is(op::kLoop)) LoopRewrite(program, *node).apply();
+  TensorNodes outer = tensor_nodes(program);
   for (Node* node : program.graph->nodes()) {
     if (!runs_programs(*node)) continue;
     std::vector<std::shared_ptr<Program>> bodies;
@@ -231,7 +250,7 @@ void rewrite_control_flow_for_pt2(Program& program) {
       rewrite_control_flow_for_pt2(*bodies.back());
       node->set_arg(i, Argument(Subprogram(bodies.back())));
     }
-    lift_tensors(program, node, bodies);
+    lift_tensors(program, node, bodies, outer);
   }
   program.erase_unused_attributes();
 }

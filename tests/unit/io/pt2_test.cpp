@@ -14,6 +14,8 @@
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "format/onnx_file.h"
+#include "io/onnx.h"
 #include "op/op.h"
 #include "source_dir.h"
 #include "unit/io/edited_pt2.h"
@@ -416,6 +418,38 @@ TEST(SavePt2, WritesFilesForPyTorch) {
       ADD_FAILURE() << error.message;
     }
   }
+}
+
+// Each tensor of a branch becomes an input of both.
+TEST(Pt2, ABranchMayHaveManyTensors) {
+  constexpr size_t kTensors = 4000;
+  const auto value = [](std::string name, DType dtype, std::vector<format::OnnxDimension> dims) {
+    return format::OnnxValueInfo{std::move(name), dtype, std::move(dims)};
+  };
+  const auto branch = [&](const char* name, size_t tensors) {
+    auto graph = std::make_shared<format::OnnxGraph>();
+    std::string last = "x";
+    for (size_t i = 0; i < tensors; ++i) {
+      const std::string number = std::to_string(i);
+      graph->initializers.emplace_back(name + number, Tensor::full({4}, DType::kF32, static_cast<double>(i)));
+      graph->nodes.push_back({"", "Add", "", {last, name + number}, {name + ("_" + number)}, {}, {}});
+      last = graph->nodes.back().outputs[0];
+    }
+    graph->outputs.push_back(value(last, DType::kF32, {{4, ""}}));
+    format::OnnxAttribute out;
+    out.name = name;
+    out.kind = format::OnnxKind::kGraph;
+    out.graphs = {std::move(graph)};
+    return out;
+  };
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {value("x", DType::kF32, {{4, ""}}), value("c", DType::kBool, {})};
+  file.outputs = {value("y", DType::kF32, {{4, ""}})};
+  file.nodes.push_back({"if", "If", "", {"c"}, {"y"}, {branch("then_branch", kTensors), branch("else_branch", 1)}, {}});
+  const Program program = load_pt2(save_pt2(load_onnx(format::write_onnx_file(file))));
+  EXPECT_EQ(program.attributes.size(), kTensors + 1);
 }
 
 }  // namespace
