@@ -246,6 +246,24 @@ std::string node_name_of(std::string_view attribute) { return identifier_of(snak
 
 // PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at
 // its end, or the last number given to its base, is counted up.
+namespace {
+// The last of the names base_2, base_3, ... that are taken one after the other behind `number`. Names stay taken, so
+// that `ends` keeps what a search went past, under the base, a space, which no base has, and the number.
+int64_t end_of_run(const std::string& base, int64_t number, const std::unordered_set<std::string>& taken,
+                   std::unordered_map<std::string, int64_t>& ends) {
+  std::vector<int64_t> passed;
+  for (bool is_taken = true; is_taken;) {
+    passed.push_back(number);
+    const auto known = ends.find(base + ' ' + std::to_string(number));
+    if (known != ends.end() && known->second > number) number = known->second;
+    else if (is_taken = taken.count(base + "_" + std::to_string(number + 1)) != 0; is_taken) ++number;
+  }
+  if (passed.size() > 1)
+    for (const int64_t from : passed) ends[base + ' ' + std::to_string(from)] = number;
+  return number;
+}
+}  // namespace
+
 std::string Graph::unique_name(std::string candidate) const {
   candidate = identifier_of(candidate);
   if (candidate.empty()) candidate = "_unnamed";
@@ -258,10 +276,12 @@ std::string Graph::unique_name(std::string candidate) const {
     base = candidate.substr(0, underscore);
     number = std::stoll(candidate.substr(underscore + 1));
   }
-  int64_t& last = next_suffix_[base];
-  if (number == 0) number = last;
-  while (used_names_.count(candidate) != 0) candidate = base + "_" + std::to_string(++number);
-  last = number;
+  if (number == 0) number = next_suffix_[base];
+  if (used_names_.count(candidate) != 0) {
+    number = end_of_run(base, number, used_names_, next_suffix_) + 1;
+    candidate = base + "_" + std::to_string(number);
+  }
+  next_suffix_[base] = number;
   return candidate;
 }
 
