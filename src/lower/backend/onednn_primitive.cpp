@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <ranges>
 
 namespace qdq::onednn {
 
@@ -17,7 +18,20 @@ memory::data_type data_type(DType dtype) {
   if (dtype == DType::kU8) return memory::data_type::u8;
   return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
-memory::desc desc_of(const PlanBuffer& buffer) { return {buffer.sizes, data_type(buffer.dtype), buffer.strides()}; }
+memory::desc desc_of(const PlanBuffer& buffer) {
+  // An axis of one element gets the stride of dense tensors, whatever it has in a part of another tensor: by another
+  // one the sums of oneDNN 3.7 read other elements of the second operand ([1, 5, 64] with strides 640, 64, 1).
+  std::vector<size_t> axes(buffer.sizes.size());
+  std::iota(axes.begin(), axes.end(), size_t{0});
+  if (buffer.channels_last) axes = {0, 2, 3, 1};
+  memory::dims strides = buffer.strides();
+  int64_t dense = 1;
+  for (const size_t axis : std::views::reverse(axes)) {
+    if (buffer.sizes[axis] == 1) strides[axis] = dense;
+    dense = strides[axis] * buffer.sizes[axis];
+  }
+  return {buffer.sizes, data_type(buffer.dtype), strides};
+}
 
 memory::desc volumes_of(const memory::desc& images, int64_t frames) {
   memory::dims sizes = images.get_dims(), strides = images.get_strides();

@@ -97,6 +97,19 @@ TEST(FuseViews, SplitsAreViews) {
   }
 }
 
+// The lower rows have the strides of the upper ones except along the batch, also if that is one image.
+TEST(FuseViews, PartsOfOneImageAreAdded) {
+  for (const int64_t channels : {5, 40}) {
+    const Program program = behind_convolution(channels, false, [](GraphBuilder& g, Node* x) {
+      Node* upper = g.call("torch.ops.aten.relu.default", {g.call("torch.ops.aten.slice.Tensor", {x, 2, 0, 3})});
+      Node* lower = g.call("torch.ops.aten.slice.Tensor", {x, 2, 3, 6});
+      return std::vector{g.call("torch.ops.aten.add.Tensor", {upper, lower})};
+    });
+    EXPECT_THAT(steps_of(program), Contains("add"));
+    expect_same_numbers(program, 1e-4);
+  }
+}
+
 // Pixels as tokens lie behind each other already; only what a linear layer's operand needs is arranged.
 TEST(FuseViews, TokensOfAnImageMoveNoBytes) {
   const Program program = behind_convolution(40, true, [](GraphBuilder& g, Node* x) {
