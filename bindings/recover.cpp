@@ -179,7 +179,7 @@ val calibration_warnings(int handle, const val& batch) {
   return guard([&] {
     Prepared& prepared = held<Prepared>(handle, "a prepared program");
     std::vector<std::string> out = doubts_about_calibration(prepared);
-    for (std::string& lost : lost_outputs(prepared, tensors_from(batch))) out.push_back(std::move(lost));
+    for (std::string& lost : lost_outputs(prepared, {tensors_from(batch)})) out.push_back(std::move(lost));
     return format::print_json(format::Json(out));
   });
 }

@@ -231,6 +231,15 @@ Calibration open_statistics(const QuantizeOptions& options, Host& host) {
   return out;
 }
 
+// A few of the batches, spread over all: enough to see whether an output dies.
+std::vector<Batch> batches_to_judge(Data& data) {
+  constexpr int64_t kMost = 4;
+  const int64_t count = data.num_batches(), wanted = std::min(kMost, count);
+  std::vector<Batch> out;
+  for (int64_t i = 0; i < wanted; ++i) out.push_back(data.batch(wanted == 1 ? 0 : i * (count - 1) / (wanted - 1)));
+  return out;
+}
+
 // Shows the prepared program the samples, or what others saw of samples, and lets it recover by them.
 void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& calibration, Host& host) {
   if (calibration.is_state) load_state(prepared, parse_state(calibration.text, options.data), options.data);
@@ -277,7 +286,7 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (by_norms) calibration.recovery = recover_by_norms(options, prepared, host);
   if (wanted && needs_data && !chooses) recover();
   if (calibration.uses_data())
-    for (const std::string& warning : lost_outputs(prepared, data->batch(0), wanted)) warn(warning, host);
+    for (const std::string& warning : lost_outputs(prepared, batches_to_judge(*data), wanted)) warn(warning, host);
 }
 
 std::string calibration_text(const Calibration& calibration) {

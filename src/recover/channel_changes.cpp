@@ -91,7 +91,9 @@ bool takes_one_range(const Prepared::Impl& impl, size_t observer) {
 
 int64_t change_channels(Recovery& recovery, const std::function<int64_t(std::vector<size_t>& touched)>& change) {
   constexpr int64_t kSamples = 32;
-  const double decibels = recovery.decibels(), of_some = recovery.decibels(kSamples);
+  // A rehearsal judges by other samples.
+  const bool is_judged = !recovery.is_rehearsal();
+  const double decibels = is_judged ? recovery.decibels() : 0, of_some = is_judged ? recovery.decibels(kSamples) : 0;
   std::vector<size_t> touched;
   const int64_t changed = change(touched);
   if (changed == 0) return 0;
@@ -101,9 +103,9 @@ int64_t change_channels(Recovery& recovery, const std::function<int64_t(std::vec
     return recovery.decibels(kSamples);
   };
   const double whole = measured(true), least = measured(false);
-  if (!(std::max(whole, least) > of_some + kLeastGain)) return 0;
+  if (is_judged && !(std::max(whole, least) > of_some + kLeastGain)) return 0;
   if (whole > least) set_ranges(recovery, histograms, true);
-  return recovery.decibels() > decibels + kLeastGain ? changed : 0;
+  return !is_judged || recovery.decibels() > decibels + kLeastGain ? changed : 0;
 }
 
 }  // namespace qdq

@@ -27,6 +27,10 @@ ChannelExtents channels_of_output(const Shape& sizes) {
   return {product(0, axis), sizes[axis], product(axis + 1, rank)};
 }
 
+size_t place_of_largest(std::span<const float> row) {
+  return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
 // A channel that is lost may not hide the others, but still tells whether it comes nearer.
 double damped(double share) { return share <= 1 ? share : 1 + math::log(share); }
 
@@ -46,6 +50,13 @@ void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Te
     std::vector<Sums>& sums = of_batch.outputs_[i];
     sums.resize(static_cast<size_t>(extents.channels));
     const std::span<const float> a = x.span<float>(), b = y.span<float>();
+    if (i == 0 && x.dim() == 2 && x.size(1) > 1) {
+      const auto classes = static_cast<size_t>(x.size(1));
+      for (size_t row = 0; row < a.size(); row += classes)
+        of_batch.other_answers_ +=
+            place_of_largest(a.subspan(row, classes)) != place_of_largest(b.subspan(row, classes)) ? 1 : 0;
+      of_batch.answers_ = x.size(0);
+    }
     size_t at = 0;
     for (int64_t outer = 0; outer < extents.outer; ++outer)
       for (int64_t channel = 0; channel < extents.channels; ++channel) {
@@ -64,6 +75,8 @@ void OutputError::add(const std::vector<Tensor>& reference, const std::vector<Te
 }
 
 void OutputError::add(const OutputError& other) {
+  answers_ += other.answers_;
+  other_answers_ += other.other_answers_;
   outputs_.resize(std::max(outputs_.size(), other.outputs_.size()));
   for (size_t i = 0; i < other.outputs_.size(); ++i) {
     const std::vector<Sums>& from = other.outputs_[i];

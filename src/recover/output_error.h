@@ -23,6 +23,9 @@ class OutputError {
   // no sample has) counts less. 200 where nothing differs.
   double decibels() const;
   double decibels(size_t output) const;  // of one output
+  // Rows of the first output, if it is [N, C] with C > 1, and those of them whose largest element is another one.
+  int64_t answers() const { return answers_; }
+  int64_t other_answers() const { return other_answers_; }
 
  private:
   struct Sums {
@@ -30,6 +33,7 @@ class OutputError {
   };
   static std::optional<double> share_of(const std::vector<Sums>& sums);
   std::vector<std::vector<Sums>> outputs_;  // by output and channel
+  int64_t answers_ = 0, other_answers_ = 0;
 };
 
 }  // namespace qdq

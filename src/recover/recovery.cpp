@@ -46,9 +46,12 @@ std::vector<Batch> in_smaller_batches(const Program& program, const std::vector<
   return out;
 }
 
+// In the order of their remedies.
+constexpr MakeWatcher kWatchers[] = {watch_to_equalize, watch_to_shift, watch_for_ranges, watch_to_correct};
+
 }  // namespace
 
-Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering)
+Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering, Then then)
     : prepared_(prepared), batches_(std::move(batches)), on_recovering_(std::move(on_recovering)) {
   QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
@@ -62,6 +65,16 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   FloatProgram floats(prepared);
   floats.judge();
   Interpreter interpreter = floats.interpreter();
+  if (then == Then::kRemedies && impl.float_constants.empty()) {  // what watchers see is not rounded
+    for (const MakeWatcher make : kWatchers)
+      if (std::unique_ptr<Watcher> watcher = make(*this)) watchers_[make] = std::move(watcher);
+    interpreter.set_node_hook([&](const Node& node, const Value& value) {
+      const Tensor* x = value.get_if<Tensor>();
+      const Node* watched = floats.original(node);
+      if (x == nullptr || x->numel() == 0 || watched == nullptr) return;
+      for (const auto& [make, watcher] : watchers_) watcher->see(*watched, *x);
+    });
+  }
   std::vector<std::vector<Tensor>> runs;
   for (const Batch& batch : batches_) {
     tell_again();
@@ -70,6 +83,11 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   }
   outputs_ = own_outputs(std::move(runs));
 }
+
+Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, std::vector<std::vector<Tensor>> judged,
+                   OnRecovering on_recovering)
+    : prepared_(prepared), batches_(std::move(batches)), judged_(std::move(judged)), is_rehearsal_(true),
+      on_recovering_(std::move(on_recovering)) {}
 
 std::vector<Tensor> Recovery::judged(std::vector<Tensor> of_run) const {
   return judged_outputs(prepared_.program(), std::move(of_run));
@@ -83,7 +101,9 @@ std::vector<std::vector<Tensor>> Recovery::own_outputs(std::vector<std::vector<T
 
 double Recovery::decibels() { return decibels(std::numeric_limits<int64_t>::max()); }
 
-double Recovery::decibels(int64_t samples) {
+double Recovery::decibels(int64_t samples) { return error(samples).decibels(); }
+
+OutputError Recovery::error(int64_t samples) {
   Simulation& simulation = this->simulation();
   simulation.refresh();
   if (std::exchange(measured_version_, simulation.version()) != simulation.version()) errors_.clear();
@@ -96,7 +116,7 @@ double Recovery::decibels(int64_t samples) {
     }
     all.add(known->second);
   }
-  return all.decibels();
+  return all;
 }
 
 void Recovery::set_errors(Errors errors) {
@@ -124,18 +144,33 @@ Rehearsal::Rehearsal(Recovery& recovery, int64_t (*remedy)(Recovery&), When when
 
 bool Rehearsal::succeeds() {
   if (parts_ == 0) return true;
-  const std::vector<Batch>& all = recovery_.batches();
-  const std::vector<Batch> batches =
-      all.size() >= kParts ? all : in_smaller_batches(before_->program(), all, 2 * kParts);
-  if (batches.size() < 2) return true;
   const OnRecovering tell_same = [this](const std::string&, double) { recovery_.tell_again(); };
+  std::vector<Batch> batches;
+  std::vector<std::vector<Tensor>> judged;
+  if (const std::vector<Batch>& all = recovery_.batches(); all.size() >= kParts) {
+    constexpr int64_t kMostSamples = 48;
+    const bool takes_all = parts_ == kParts;
+    for (const Batch* batch : recovery_.some_batches(takes_all ? recovery_.num_samples() : kMostSamples)) {
+      batches.push_back(*batch);
+      judged.push_back(recovery_.judged()[static_cast<size_t>(batch - all.data())]);
+    }
+  } else {
+    batches = in_smaller_batches(before_->program(), all, 2 * kParts);
+    judged = Recovery(*before_, batches, tell_same).judged();
+  }
+  if (batches.size() < 2) return true;
   OutputError without, with;
   for (size_t part = 0; part < std::min(parts_, batches.size()); ++part) {
     std::vector<Batch> kept_back, others;
-    for (size_t i = 0; i < batches.size(); ++i) (i % kParts == part ? kept_back : others).push_back(batches[i]);
+    std::vector<std::vector<Tensor>> judged_back, judged_others;
+    for (size_t i = 0; i < batches.size(); ++i) {
+      const bool is_kept_back = i % kParts == part;
+      (is_kept_back ? kept_back : others).push_back(batches[i]);
+      (is_kept_back ? judged_back : judged_others).push_back(judged[i]);
+    }
     Prepared copy = Prepared::Impl::copy_to_try(*before_);
-    Recovery judge(copy, std::move(kept_back), tell_same), pupil(copy, std::move(others), tell_same);
-    pupil.is_rehearsal_ = true;
+    Recovery judge(copy, std::move(kept_back), std::move(judged_back), tell_same);
+    Recovery pupil(copy, std::move(others), std::move(judged_others), tell_same);
     judge.decibels();
     for (const auto& [batch, error] : judge.errors()) without.add(error);
     remedy_(pupil);
@@ -164,13 +199,12 @@ std::unique_ptr<Watcher> Recovery::kept(MakeWatcher make) {
 }
 
 std::unique_ptr<Watcher> Recovery::watched(MakeWatcher make) {
-  constexpr MakeWatcher kInOrder[] = {watch_to_equalize, watch_to_shift, watch_for_ranges, watch_to_correct};
   if (std::unique_ptr<Watcher> found = kept(make)) return found;
   std::unique_ptr<Watcher> wanted = make(*this);
   if (!wanted) return nullptr;
   std::map<MakeWatcher, std::unique_ptr<Watcher>> others;
-  for (auto at = std::find(std::begin(kInOrder), std::end(kInOrder), make) + 1;
-       at != std::end(kInOrder) && !is_rehearsal_; ++at)
+  for (auto at = std::find(std::begin(kWatchers), std::end(kWatchers), make) + 1;
+       at != std::end(kWatchers) && !is_rehearsal_; ++at)
     if (std::unique_ptr<Watcher> other = (*at)(*this)) others[*at] = std::move(other);
   Interpreter floats = float_interpreter(prepared_);
   floats.set_node_hook([&](const Node& node, const Value& value) {
@@ -313,8 +347,8 @@ std::string loss_of(const std::string& output, double decibels, const std::strin
   std::snprintf(found, sizeof found, "%.1f dB", decibels);
   return concat(
       "the output ", output,
-      decibels <= kLost ? " is lost in integers: it has more noise than signal on the first samples"
-                        : concat(" has only ", found, " of signal to noise in integers on the first samples"),
+      decibels <= kLost ? " is lost in integers: it has more noise than signal on the samples"
+                        : concat(" has only ", found, " of signal to noise in integers on the samples"),
       mask,
       is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
       ", try another recipe, or compare layer by layer (qdq compare)");
@@ -322,7 +356,7 @@ std::string loss_of(const std::string& output, double decibels, const std::strin
 
 }  // namespace
 
-std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bool is_recovered) {
+std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batch>& batches, bool is_recovered) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   const auto is_unknown = [](const Node* node) {
     return node->op() == Node::Op::kCallFunction && op_of(*node) == nullptr;
@@ -330,13 +364,19 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bo
   const std::vector<Node*> nodes = impl.program.graph->nodes();
   if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
   const FloatProgram floats(prepared);
-  std::vector<Tensor> outputs = floats.interpreter().run(batch), found = Simulation(prepared).run(batch);
-  found.resize(outputs.size());
+  Interpreter interpreter = floats.interpreter();
+  Simulation simulation(prepared);
   OutputError error;
-  error.add(judged_outputs(impl.program, outputs), judged_outputs(impl.program, found));
+  size_t count = 0;
+  for (const Batch& batch : batches) {
+    std::vector<Tensor> outputs = interpreter.run(batch), found = simulation.run(batch);
+    count = outputs.size();
+    found.resize(count);
+    error.add(judged_outputs(impl.program, std::move(outputs)), judged_outputs(impl.program, std::move(found)));
+  }
   const std::string mask = mask_in(prepared);
   std::vector<std::string> out;
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (size_t i = 0; i < count; ++i) {
     const std::string name =
         i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
     if (std::string loss = loss_of(name, error.decibels(i), mask, is_recovered); !loss.empty())
@@ -348,7 +388,7 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bo
 std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,
                                   const std::function<void(const RemedyResult&)>& on_remedy,
                                   OnRecovering on_recovering) {
-  Recovery recovery(prepared, std::move(batches), std::move(on_recovering));
+  Recovery recovery(prepared, std::move(batches), std::move(on_recovering), Recovery::Then::kRemedies);
   std::vector<RemedyResult> out;
   while (std::optional<RemedyResult> result = recovery.next()) {
     if (on_remedy) on_remedy(*result);

@@ -47,9 +47,12 @@ std::unique_ptr<Watcher> watch_to_correct(Recovery& recovery);
 // A prepared program with the samples that judge it. The float outputs are computed once.
 class Recovery {
  public:
+  // What follows: remedies, whose watchers then see the run that gives the float outputs, or measures alone.
+  enum class Then { kRemedies, kMeasures };
   // `prepared` must outlive this. Throws Error{kNotCalibrated} if it needs data first, Error{kInvalidArgument} if it
   // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
-  Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {});
+  Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {},
+           Then then = Then::kMeasures);
 
   // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
   // correction. Each is kept if it helps. If sums are, those from equalization on are tried once more: what they gain
@@ -67,6 +70,8 @@ class Recovery {
   std::vector<Tensor> judged(std::vector<Tensor> of_run) const;
   std::vector<std::vector<Tensor>> own_outputs(std::vector<std::vector<Tensor>> of_runs) const;
   int64_t num_samples() const;  // of all batches, along the first axis of the first input
+  // Whether it is part of a rehearsal, which judges by other samples what a remedy learns from these.
+  bool is_rehearsal() const { return is_rehearsal_; }
   Simulation& simulation();
   // The float program; asked for before weights or biases change.
   const FloatProgram& floats();
@@ -87,6 +92,7 @@ class Recovery {
   int64_t samples_within(uint64_t bytes) const;
   // OutputError of the program as it now is, on all batches, or on some_batches(samples). No batch is measured again
   // before something changes.
+  OutputError error(int64_t samples);
   double decibels();
   double decibels(int64_t samples);
   // What was measured of the program as it now is, by batch; and for one that is known to give the same.
@@ -101,6 +107,10 @@ class Recovery {
 
  private:
   friend class Rehearsal;
+
+  // Of a rehearsal: with the float outputs of these batches, by which programs are judged.
+  Recovery(Prepared& prepared, std::vector<Batch> batches, std::vector<std::vector<Tensor>> judged,
+           OnRecovering on_recovering);
 
   Prepared& prepared_;
   std::vector<Batch> batches_;
@@ -207,9 +217,9 @@ int64_t round_weights(Recovery& recovery);
 int64_t correct_biases(Recovery& recovery);
 
 // A sentence for each output of a calibrated program below 10 dB in int8, or 20 if an additive mask is rounded, judged
-// by one batch, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for
-// training, has inputs to be equalized, or has operators that qdq does not have.
-std::vector<std::string> lost_outputs(Prepared& prepared, const Batch& batch, bool is_recovered = false);
+// by all batches together, with a remedy: another one if it `is_recovered` already. None for a program that was
+// prepared for training, has inputs to be equalized, or has operators that qdq does not have.
+std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batch>& batches, bool is_recovered = false);
 
 // All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same
 // bytes in every build, with any number of threads.

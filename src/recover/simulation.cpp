@@ -59,6 +59,7 @@ FloatProgram::FloatProgram(const Prepared& prepared)
     : program_(prepared.program().clone(&copies_)), backends_(Prepared::Impl::of(prepared).backends) {
   for (const auto& [name, value] : Prepared::Impl::of(prepared).float_constants)
     program_.find_attribute(name)->tensor = value;
+  for (const auto& [node, copy] : copies_) originals_[copy] = node;
 }
 
 Interpreter FloatProgram::interpreter() const { return float_interpreter_of(program_, backends_); }
@@ -68,6 +69,11 @@ void FloatProgram::judge() { add_judged_outputs(program_); }
 const Node* FloatProgram::node(const Node& of_prepared) const {
   const auto found = copies_.find(&of_prepared);
   return found == copies_.end() ? nullptr : found->second;
+}
+
+const Node* FloatProgram::original(const Node& node) const {
+  const auto found = originals_.find(&node);
+  return found == originals_.end() ? nullptr : found->second;
 }
 
 Simulation::Simulation(Prepared& prepared) : prepared_(prepared), program_(prepared.program().clone(&copies_)) {

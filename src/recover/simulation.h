@@ -26,12 +26,14 @@ class FloatProgram {
   // This must outlive it.
   Interpreter interpreter() const;
   const Node* node(const Node& of_prepared) const;  // null for one that the prepared program got later
+  const Node* original(const Node& node) const;     // the node of the prepared program that stands for one
   const Program& program() const { return program_; }
   // From now on runs give what Simulation::run gives.
   void judge();
 
  private:
   std::unordered_map<const Node*, Node*> copies_;
+  std::unordered_map<const Node*, const Node*> originals_;  // from the copies
   Program program_;
   std::vector<OpBackend*> backends_;
 };

@@ -83,6 +83,21 @@ TEST(OutputError, CountsEveryChannelThatSpeaksTheSame) {
   EXPECT_EQ(none.decibels(), 200);
 }
 
+TEST(OutputError, CountsOtherAnswersOfTheFirstOutput) {
+  const Tensor x = Tensor::of<float>({3, 2}, {1, 2, 4, 3, 5, 6}), y = Tensor::of<float>({3, 2}, {2, 1, 4, 3, 7, 6});
+  OutputError error, both;
+  error.add({x, x}, {y, x});
+  EXPECT_EQ(error.answers(), 3);
+  EXPECT_EQ(error.other_answers(), 2);
+  both.add({x}, {x});
+  both.add(error);
+  EXPECT_EQ(both.answers(), 6);
+  EXPECT_EQ(both.other_answers(), 2);
+  OutputError none;
+  none.add({sample({2, 3, 4}, 1)}, {sample({2, 3, 4}, 2)});
+  EXPECT_EQ(none.answers(), 0);
+}
+
 TEST(OutputError, RefusesOutputsThatDoNotFit) {
   OutputError error;
   EXPECT_THROW(error.add({sample({2, 3}, 1)}, {}), Error);
@@ -290,15 +305,30 @@ TEST(FreeWeightScales, SavesWeightsThatEpsDrowns) {
   }
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(std::move(program), quantizer);
-  ASSERT_EQ(lost_outputs(prepared, batches()[0]).size(), 1U);
-  EXPECT_NE(lost_outputs(prepared, batches()[0])[0].find("recover accuracy (--recover)"), std::string::npos);
-  const std::string after = lost_outputs(prepared, batches()[0], true)[0];
+  ASSERT_EQ(lost_outputs(prepared, batches()).size(), 1U);
+  EXPECT_NE(lost_outputs(prepared, batches())[0].find("recover accuracy (--recover)"), std::string::npos);
+  const std::string after = lost_outputs(prepared, batches(), true)[0];
   EXPECT_NE(after.find("leave operators in float (--target-agreement"), std::string::npos) << after;
   EXPECT_EQ(after.find("--recover"), std::string::npos) << after;
   Recovery recovery(prepared, batches());
   EXPECT_EQ(free_weight_scales(recovery), 1);
-  for (const std::string& words : lost_outputs(prepared, batches()[0]))
+  for (const std::string& words : lost_outputs(prepared, batches()))
     EXPECT_NE(words.find("has only "), std::string::npos) << words;
+}
+
+// The last batch reaches far beyond what was calibrated.
+TEST(LostOutputs, JudgesByAllBatches) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* layer = b.call("linear.default", {x, b.weight("a.weight", {4, 16}), b.weight("a.bias", {4})});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(b.finish({layer}), quantizer);
+  std::vector<Batch> some = rows();
+  for (const Batch& batch : some) prepared.run(batch);
+  EXPECT_TRUE(lost_outputs(prepared, some).empty());
+  for (float& value : some.back()[0].span<float>()) value *= 1000;
+  EXPECT_TRUE(lost_outputs(prepared, {some[0]}).empty());
+  EXPECT_EQ(lost_outputs(prepared, some).size(), 1U);
 }
 
 // x[8, 16] -> x + linear(x) -> layer norm -> linear -> [8, 4], where two channels of the sum are a thousand times as
@@ -356,7 +386,7 @@ TEST(ReleaseSums, LeavesMaskedScoresUnrounded) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = prepare_pt2e(with_mask(), quantizer);
   for (const Batch& batch : rows()) prepared.run(batch);
-  const std::vector<std::string> lost = lost_outputs(prepared, rows()[0]);
+  const std::vector<std::string> lost = lost_outputs(prepared, rows());
   ASSERT_EQ(lost.size(), 1U);
   EXPECT_NE(
       lost[0].find(", and add holds a mask of -1e+09, beside which integers tell no scores apart; recover accuracy"),
@@ -365,7 +395,7 @@ TEST(ReleaseSums, LeavesMaskedScoresUnrounded) {
   Recovery recovery(prepared, rows());
   EXPECT_GT(release_sums(recovery), 0);
   EXPECT_GT(recovery.decibels(), 30);
-  EXPECT_TRUE(lost_outputs(prepared, rows()[0]).empty());
+  EXPECT_TRUE(lost_outputs(prepared, rows()).empty());
 }
 
 TEST(ReleaseSums, KeepsIntegersThatServe) {
@@ -459,6 +489,21 @@ TEST(Recover, BringsTheOutputsNearerAndSaysBySteps) {
   for (const RemedyResult& result : results) EXPECT_GE(result.after, result.before);
   EXPECT_GT(results.back().after, before + 6);
   EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), results.back().after);
+}
+
+// Watchers see the same in the run that gives the float outputs as in one of their own.
+TEST(Recover, WatchesTheRunOfTheFloatOutputs) {
+  XNNPACKQuantizer quantizer = xnnpack();
+  std::vector<Program> found;
+  for (const Recovery::Then then : {Recovery::Then::kRemedies, Recovery::Then::kMeasures}) {
+    Prepared prepared = calibrated(network(), quantizer);
+    Recovery recovery(prepared, batches(), {}, then);
+    EXPECT_EQ(recovery.kept(watch_for_ranges) != nullptr, then == Recovery::Then::kRemedies);
+    Recovery another(prepared, batches(), {}, then);
+    while (another.next()) continue;
+    found.push_back(convert_pt2e(prepared));
+  }
+  expect_same(found[0], found[1]);
 }
 
 // The last of three batches is far larger than the others, whose ranges do not serve it.
