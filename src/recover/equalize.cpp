@@ -140,8 +140,8 @@ void measure_seams(Recovery& recovery, std::vector<Seam>& seams) {
     for (const Reader& reader : seam.readers) by_reader[exact.node(*reader.node)] = {&seam, &reader};
     for (const double alpha : kAlphas) factors[&seam].push_back(factors_of(impl, seam, alpha));
   }
-  constexpr int64_t kSamples = 16;
-  for (const Batch* batch : recovery.some_batches(kSamples)) {
+  const int64_t samples = recovery.is_rehearsal() ? 8 : 16;
+  for (const Batch* batch : recovery.some_batches(samples)) {
     Interpreter::Walk walk = exact.walk(*batch);
     for (; walk.next() != nullptr; walk.advance()) {
       const auto found = by_reader.find(walk.next());

@@ -23,20 +23,6 @@ std::optional<double> least_factor(const Seam& seam, size_t channel) {
 
 }  // namespace
 
-std::vector<ColumnPiece> columns_of(const Reader& reader, const Tensor& weight) {
-  const int64_t rows = weight.size(0), columns = weight.size(1);
-  const int64_t inner = weight.numel() / std::max<int64_t>(1, rows * columns);
-  std::vector<ColumnPiece> out;
-  out.reserve(static_cast<size_t>(rows * columns));
-  for (int64_t row = 0, at = 0; row < rows; ++row) {
-    const int64_t first = row / std::max<int64_t>(1, rows / reader.groups) * columns;
-    for (int64_t column = 0; column < columns; ++column, at += inner)
-      out.push_back({row, at, at + inner,
-                     static_cast<size_t>(std::min<int64_t>(first + column, std::ssize(reader.channels) - 1))});
-  }
-  return out;
-}
-
 bool has_clamps(const Seam& seam) { return seam.clamps.min > -kInf || seam.clamps.max < kInf; }
 
 std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::vector<float>& factors) {
@@ -61,8 +47,9 @@ Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std
   const Tensor out = weight.clone();
   const std::vector<float> by = factors_at(reader.channels, factors);
   float* const values = out.data<float>();
-  for (const ColumnPiece& piece : columns_of(reader, out))
-    for (int64_t i = piece.begin; i < piece.end; ++i) values[i] *= by[piece.channel];
+  for_each_column(reader, out, [&](int64_t, int64_t begin, int64_t end, size_t channel) {
+    for (int64_t i = begin; i < end; ++i) values[i] *= by[channel];
+  });
   return out;
 }
 
@@ -80,11 +67,10 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
   for (const Reader& reader : seam.readers) {
     const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
     const float* const values = weight.data<float>();
-    for (const ColumnPiece& piece : columns_of(reader, weight)) {
-      double& most = largest[static_cast<size_t>(reader.channels[piece.channel])];
-      for (int64_t i = piece.begin; i < piece.end; ++i)
-        most = std::max(most, static_cast<double>(std::fabs(values[i])));
-    }
+    for_each_column(reader, weight, [&](int64_t, int64_t begin, int64_t end, size_t channel) {
+      double& most = largest[static_cast<size_t>(reader.channels[channel])];
+      for (int64_t i = begin; i < end; ++i) most = std::max(most, static_cast<double>(std::fabs(values[i])));
+    });
   }
   std::vector<double> factors(channels, 0);
   // Channels that a clamp cuts, or that have to, stay as they are, so the others come to their size.

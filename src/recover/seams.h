@@ -1,6 +1,7 @@
 // Channels that can be scaled between the layers or norms that make them and the layers that read them.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -78,12 +79,17 @@ std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::v
 // What the observer sees of the seam once its channels are divided, 0 included.
 FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float>& factors);
 
-// Of a reader's weight in order: pieces of elements that read the same channel of its input.
-struct ColumnPiece {
-  int64_t row, begin, end;  // of elements
-  size_t channel;
-};
-std::vector<ColumnPiece> columns_of(const Reader& reader, const Tensor& weight);
+// Calls visit(row, begin, end, channel) for the pieces of a reader's weight in order, where the elements from `begin`
+// to `end` read the same channel of its input.
+template <class Visit> void for_each_column(const Reader& reader, const Tensor& weight, const Visit& visit) {
+  const int64_t rows = weight.size(0), columns = weight.size(1), last = std::ssize(reader.channels) - 1;
+  const int64_t inner = weight.numel() / std::max<int64_t>(1, rows * columns);
+  for (int64_t row = 0, at = 0; row < rows; ++row) {
+    const int64_t first = row / std::max<int64_t>(1, rows / reader.groups) * columns;
+    for (int64_t column = 0; column < columns; ++column, at += inner)
+      visit(row, at, at + inner, static_cast<size_t>(std::min(first + column, last)));
+  }
+}
 // The weights of a reader and a producer with these factors.
 Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors);
 Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors);

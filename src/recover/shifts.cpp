@@ -137,10 +137,11 @@ void shift(Recovery& recovery, BeforeChannels& before, std::vector<OwnBias>& bia
   for (const Reader& reader : value.readers) {
     const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
     std::vector<double> sums(static_cast<size_t>(weight.size(0)));
-    for (const ColumnPiece& piece : columns_of(reader, weight))
-      for (int64_t i = piece.begin; i < piece.end; ++i)
-        sums[static_cast<size_t>(piece.row)] +=
-            static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[piece.channel]);
+    for_each_column(reader, weight, [&](int64_t row, int64_t begin, int64_t end, size_t channel) {
+      for (int64_t i = begin; i < end; ++i)
+        sums[static_cast<size_t>(row)] +=
+            static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[channel]);
+    });
     biases.push_back(*own_bias(impl, *reader.node, weight.size(0)));
     Tensor& read = impl.program.find_attribute(biases.back().name)->tensor;
     read = read.contiguous().clone();
