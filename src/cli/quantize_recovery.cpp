@@ -41,6 +41,28 @@ void apply_remedies(Recovery& recovery, bool tells, Host& host, Json& out) {
   }
 }
 
+// How far the outputs still are from the float ones, and the option that leaves operators in float; empty from 30 dB on
+// (20 without classes), and if at most one sample in a hundred gets another class.
+std::string distance_left(Recovery& recovery) {
+  constexpr double kNear = 30, kNearWithoutClasses = 20;
+  const OutputError error = recovery.error(recovery.num_samples());
+  const int64_t answers = error.answers(), others = error.other_answers();
+  if (error.decibels() >= (answers > 0 ? kNear : kNearWithoutClasses) || (answers > 0 && others * 100 <= answers))
+    return {};
+  char found[80];
+  std::snprintf(found, sizeof found, "still %.1f dB of signal to noise", error.decibels());
+  if (answers > 0)
+    return concat(found, ", and ", others, " of ", counted(answers, "samples"), others == 1 ? " gets" : " get",
+                  " another class than in float; to leave as few operators in float as the goal needs, those that harm "
+                  "most first, run the same command with\n  --target-agreement 99\n");
+  uint64_t bytes = 0;
+  for (const Attribute& attribute : recovery.prepared().program().attributes) bytes += attribute.tensor.nbytes();
+  return concat(found,
+                "; to leave the operators in float that harm most, as many as the size of the file allows, run "
+                "the same command with, for example,\n  --max-size ",
+                bytes / 2, "\n");
+}
+
 // Interrupts are held while it lives.
 class HeldInterrupts {
  public:
@@ -112,13 +134,17 @@ Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& p
   if (recovers) out["remedies"] = Json::array();
   const HeldInterrupts held(host);
   try {
-    Recovery recovery(prepared, all_batches(data, host), [&](const std::string&, double) {
-      QDQ_CHECK(!host.is_interrupted(), kCancelled, "the recovery of accuracy was interrupted");
-    });
+    Recovery recovery(
+        prepared, all_batches(data, host),
+        [&](const std::string&, double) {
+          QDQ_CHECK(!host.is_interrupted(), kCancelled, "the recovery of accuracy was interrupted");
+        },
+        recovers ? Recovery::Then::kRemedies : Recovery::Then::kMeasures);
     std::optional<PrecisionTask> task;  // refused before the work begins
     if (wishes_precision(options)) task.emplace(options, recovery, data, host);
     if (recovers) apply_remedies(recovery, tells, host, out["remedies"]);
     if (task) out["precision"] = task->run(tells, host);
+    else if (tells) host.print(distance_left(recovery));
   } catch (const Error& error) {
     if (error.code != ErrorCode::kCancelled) throw;
     const bool has_search = !options.search.empty() && host.files.is_file(options.search);

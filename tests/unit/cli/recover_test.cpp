@@ -34,6 +34,17 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, SaysHowFarRecoveredOutputsAreAndWhatLeavesOperatorsInFloat) {
+  const char* option = "run the same command with\n  --target-agreement 99\n";
+  ASSERT_EQ(run(quantize({"--recover"})), 0) << host.err;
+  EXPECT_EQ(host.out.find(option), std::string::npos) << host.out;
+  ASSERT_EQ(run(quantize({"--weight-bits", "2", "--recover"})), 0) << host.err;
+  EXPECT_NE(host.out.find(" another class than in float; "), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find(option), std::string::npos) << host.out;
+  ASSERT_EQ(run(quantize({"--weight-bits", "2", "--recover", "--target-agreement", "99"})), 0) << host.err;
+  EXPECT_EQ(host.out.find(option), std::string::npos) << host.out;
+}
+
 TEST_F(CliTest, CorrectsBiasesByBatchNormsWhereNoSamplesAreNeeded) {
   Program program = classifier();
   const auto add = [&](const char* name, float value) {
