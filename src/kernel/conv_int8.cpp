@@ -136,7 +136,8 @@ void pack_depthwise(const int8_t* weight, PackedConvInt8& p) {
   int8_t* out = p.weights.data<int8_t>();
   for (int64_t panel = 0; panel < panels; ++panel) {
     for (int64_t g = 0; g < p.run_count; ++g) {
-      for (int64_t c = panel * kDepthwisePanel; c < (panel + 1) * kDepthwisePanel; ++c) {
+      for (int64_t place = 0; place < kDepthwisePanel; ++place) {
+        const int64_t c = panel * kDepthwisePanel + depthwise_channel(place);
         for (int64_t slot = 0; slot < group; ++slot) {
           const int64_t tap = depthwise_tap(p.conv, p.road, g, slot);
           *out++ = c < p.conv.out_channels && tap < taps ? weight[c * taps + tap] : int8_t{0};
@@ -365,7 +366,7 @@ void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& la
   const int64_t pixel_count = task.rows * i.out_w;
   const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
   const bool walks = p.depthwise && depthwise_walks(c, p.road);
-  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count + (walks ? i.out_w * kDepthwisePanel / 2 : 0));
+  int32_t* pixels = scratch<int32_t>(pixel_count + tap_count + (walks ? i.out_w * kDepthwisePanel : 0));
   int32_t* taps = pixels + pixel_count;
   layout.pixels(task.rows, pixels);
   layout.taps(task.rows, tap_count, taps);
