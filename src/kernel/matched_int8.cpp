@@ -17,7 +17,7 @@ constexpr int kNone = -1;
 constexpr size_t kStepBytes = kDotPanel * 4;
 constexpr int kMost = 128;  // what the weights of one sign may add up to
 // Sums that the search for fours looks at in a block; what needs more is not worth the time.
-constexpr int kMostTries = 500;
+constexpr int kMostTries = 100;
 
 using Pair = std::pair<int, int>;  // the second may be kNone
 using Four = std::array<int, 4>;
