@@ -52,12 +52,18 @@ double time_of(const Int8Problem& p, std::optional<DotRoad> road, bool with_resi
   std::vector<uint8_t> x(inputs), out(outputs);
   std::vector<int8_t> w(weights);
   for (size_t i = 0; i < inputs; ++i) x[i] = static_cast<uint8_t>(i * 37);
-  // Bell-shaped, as weights are: the mean of four numbers, whose deviation is 37.
+  // Bell-shaped, as weights are, and scaled in each output channel, so that those of few inputs are the wider.
   std::minstd_rand random;
-  for (size_t i = 0; i < weights; ++i) {
-    int sum = 0;
-    for (int k = 0; k < 4; ++k) sum += static_cast<int>(random() >> 8 & 255) - 128;
-    w[i] = static_cast<int8_t>(sum / 4);
+  const size_t depth = weights / static_cast<size_t>(c.out_channels);
+  std::vector<int> sums(depth);
+  for (size_t first = 0; first < weights; first += depth) {
+    int most = 1;
+    for (int& sum : sums) {
+      sum = 0;
+      for (int k = 0; k < 8; ++k) sum += static_cast<int>(random() >> 8 & 255) - 128;
+      most = std::max(most, std::abs(sum));
+    }
+    for (size_t i = 0; i < depth; ++i) w[first + i] = static_cast<int8_t>(sums[i] * 127 / most);
   }
   Requantize q;
   q.multiplier.assign(static_cast<size_t>(c.out_channels), 1e-4f);
