@@ -168,14 +168,15 @@ void fold_computed_weights(Program& program) {
 bool is_quantize(const Node& node) { return is_a(node, Family::kQuantize); }
 bool is_dequantize(const Node& node) { return is_a(node, Family::kDequantize); }
 
-void fold_quantized_constants(Program& program) {
+void fold_quantized_constants(Program& program, Compat compat) {
   Graph& graph = *program.graph;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
   std::vector<std::pair<Node*, Tensor>> frozen;
   {
     Constants constants(program);
     for (Node* node : graph.nodes()) {
-      if ((!is_quantize(*node) && !rounds_to_bf16(*node)) || quantizes_dynamically(*node)) continue;
+      if (!is_quantize(*node) && !rounds_to_bf16(*node)) continue;
+      if (compat == Compat::kNone && quantizes_dynamically(*node)) continue;
       if (std::optional<Tensor> value = constants.tensor(*node)) frozen.emplace_back(node, *value);
     }
   }

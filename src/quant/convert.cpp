@@ -425,7 +425,7 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   }
   duplicate_dequantize(program, annotations);
   StackTraces(annotations, copies).port(*program.graph);
-  if (options.fold_quantize) fold_quantized_constants(program);
+  if (options.fold_quantize) fold_quantized_constants(program, impl.compat);
   take_quantized_interface(program, impl.interface);
   if (options.use_reference_representation) rewrite_as_reference_representation(program, impl.compat);
   program.erase_unused_attributes();

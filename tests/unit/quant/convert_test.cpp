@@ -203,19 +203,26 @@ TEST(Convert, DynamicQuantizationNeedsNoCalibration) {
   EXPECT_EQ(targets(*converted.graph), expected);
 }
 
-// As the queries of a DETR: integers without the operator that finds their range would have no form in ONNX.
+// As the queries of a DETR: integers without the operator that finds their range would have no form in ONNX. PyTorch
+// stores them all the same.
 TEST(Convert, ConstantsThatAreQuantizedDynamicallyKeepTheirRange) {
   ProgramBuilder b;
   Node* weight = b.weight("fc.weight", {5, 8});
   Node* queries = b.weight("queries", {2, 8});
   Node* x = b.input("x", {2, 5});
   Node* linear = b.call("linear.default", {queries, weight}, "fc");
-  XNNPACKQuantizer quantizer;
-  quantizer.set_global(get_symmetric_quantization_config({.is_dynamic = true}));
-  const Program converted = convert_pt2e(prepare_pt2e(b.finish({b.call("add.Tensor", {x, linear})}), quantizer));
-  const Node* integers = converted.graph->find("quantize_per_tensor_tensor");
-  ASSERT_NE(integers, nullptr);
-  EXPECT_EQ(integers->arg(0).node()->target(), "queries");
+  const Program program = b.finish({b.call("add.Tensor", {x, linear})});
+  for (const Compat compat : {Compat::kNone, Compat::kTorch26}) {
+    XNNPACKQuantizer quantizer(compat);
+    quantizer.set_global(get_symmetric_quantization_config({.is_dynamic = true}));
+    const Program converted = convert_pt2e(prepare_pt2e(program.clone(), quantizer));
+    const Node* integers = converted.graph->find("quantize_per_tensor_tensor");
+    ASSERT_EQ(integers != nullptr, compat == Compat::kNone);
+    EXPECT_NE(converted.graph->find("choose_qparams_tensor"), nullptr);
+    if (integers != nullptr) {
+      EXPECT_EQ(integers->arg(0).node()->target(), "queries");
+    }
+  }
 }
 
 TEST(Convert, EveryAnnotatedUserGetsADequantizeOfItsOwn) {
@@ -317,7 +324,7 @@ TEST(FoldQuantizedConstants, FoldsWhatStandsBetweenConstantAndQuantize) {
         graph.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", {q, 0.01, 0, -127, 127, DType::kS8});
     linear->set_arg(1, dq);
   }
-  fold_quantized_constants(program);
+  fold_quantized_constants(program, Compat::kNone);
   verify_program(program);
   EXPECT_EQ(targets(graph), (std::vector<std::string>{"x", "_frozen_param0", "dequantize_per_tensor.default",
                                                       "linear.default", "output"}));
