@@ -20,6 +20,12 @@ const folder = mkdtempSync(join(tmpdir(), "qdq-onnx-runtime-"));
 const file = (name) => join(folder, name);
 const run = (...words) => execFileSync(qdq, [...before, ...words], { stdio: ["ignore", "pipe", "pipe"] }).toString();
 
+// Without VNNI ONNX Runtime's sums of u8 times s8 saturate unless weights have 7 bits. Those of ONNX Runtime Web do not,
+// so that its files have no such setting, and are not run here.
+const hasVnni = /vnni/i.test(run("--version"));
+const exactly = hasVnni ? [] : ["--weight-bits", "7"];
+if (!hasVnni) console.log("skipped: --for ort-web, whose weights of 8 bits saturate on this processor without VNNI");
+
 const PRODUCTS = ["Conv", "ConvTranspose", "MatMul", "Gemm"];
 const MOVES = ["Flatten", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"];
 const IN_INTEGERS = [
@@ -99,16 +105,17 @@ for (const [network, make] of Object.entries(networks)) {
     return file(`${network}-${name}.onnx`);
   };
   const exact = (await answer(model0, test)).y;
-  for (const runtime of ["ort", "x86", "ort-web"]) {
-    const path = quantize(runtime, "--for", runtime, "--calibrate", samples, ...batch);
+  for (const runtime of hasVnni ? ["ort", "x86", "ort-web"] : ["ort", "x86"]) {
+    const bits = runtime === "x86" ? [] : exactly;
+    const path = quantize(runtime, "--for", runtime, "--calibrate", samples, ...batch, ...bits);
     const { y, called } = await check(`${network}, --for ${runtime}`, path, test, 40);
     expect(called > 0, `${network}, --for ${runtime}: nothing is quantized`);
     expect(decibels(exact, y) > 20, `${network}, --for ${runtime}: ${decibels(exact, y)} dB from the float model`);
   }
-  await check(`${network}, --dynamic`, quantize("dynamic", "--for", "ort", "--dynamic"), test, 40);
+  await check(`${network}, --dynamic`, quantize("dynamic", "--for", "ort", "--dynamic", ...exactly), test, 40);
   // A transformer's products have float results in the profile, and no operators of integers then.
   const quantizer = network === "transformer" ? ["--quantizer", "xnnpack"] : ["--for", "ort"];
-  const words = ["--calibrate", samples, ...batch, ...quantizer];
+  const words = ["--calibrate", samples, ...batch, ...quantizer, ...exactly];
   const { nodes, y } = await check(
     `${network}, --onnx-format qoperator`,
     quantize("qoperator", ...words, "--onnx-format", "qoperator"),
