@@ -199,7 +199,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->is_qat = is_qat;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
   if (!is_qat) {
-    if (impl->compat == Compat::kNone) fold_computed_weights(impl->program);
+    if (quantizer.folds_computed_weights()) fold_computed_weights(impl->program);
     fold_norms(quantizer, *impl);
     own_written_attributes(impl->program);
     for (const std::string& name : written_attributes(impl->program))

@@ -48,6 +48,9 @@ class Quantizer {
   virtual ~Quantizer() = default;
   virtual std::string_view name() const = 0;
   virtual Compat compat() const { return Compat::kNone; }
+  // Whether weights that operators compute of constants become constants before all else (constant_fold.h), which
+  // PyTorch does not do.
+  virtual bool folds_computed_weights() const { return compat() == Compat::kNone; }
   // Folds batch norms into the layers in front of them, before all else (not for quantization-aware training). Default:
   // as prepare_pt2e does it, see fold_batch_norms.
   virtual void fold_batch_norms(Program& program);

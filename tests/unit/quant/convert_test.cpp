@@ -7,6 +7,7 @@
 #include "quant/constant_fold.h"
 #include "quant/fold_batch_norm.h"
 #include "quant/explain.h"
+#include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "program_builder.h"
@@ -151,10 +152,12 @@ TEST(Convert, WeightsThatOperatorsMakeOfConstantsAreSeenWithoutDataToo) {
   Node* conv = b.call("conv2d.default", {x, weight, b.call("to.dtype", {bias, DType::kF32})});
   const Program program = b.finish({conv});
   for (const Compat compat : {Compat::kNone, Compat::kTorch26}) {
+    QConfigMappingQuantizer fx(get_default_qconfig_mapping("x86"), compat);
     XNNPACKQuantizer quantizer(compat);
     quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
     const Prepared prepared = prepare_pt2e(program.clone(), quantizer);
     const bool is_folded = compat == Compat::kNone;
+    EXPECT_EQ(prepare_pt2e(program.clone(), fx).program().graph->find("_weight_norm") == nullptr, is_folded);
     EXPECT_EQ(prepared.program().graph->find("_weight_norm") == nullptr, is_folded);
     EXPECT_EQ(prepared.program().graph->find("to") == nullptr, is_folded);
     for (const ObserverGroup& group : prepared.observers())
