@@ -36,8 +36,8 @@ std::vector<Node*> chain_of(const Node& write, const std::unordered_map<const No
   // Other views of these, older than the write and read behind it, would have to see it.
   for (size_t i = 0; i < chain.size(); ++i)
     for (const Node* user : chain[i]->users())
-      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view(*user) &&
-          places.at(user) < places.at(&write) && is_read_behind(*user, write, places))
+      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view(*user) && places.at(user) < places.at(&write) &&
+          is_read_behind(*user, write, places))
         return {};
   return chain;
 }

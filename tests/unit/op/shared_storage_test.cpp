@@ -43,9 +43,8 @@ TEST(SharedStorage, OperatorsWriteToWhatTheirSchemasMark) {
   Node *w = calls.attribute(), *mean = calls.attribute(), *var = calls.attribute();
   EXPECT_THAT(written_by(*calls.call("relu.default", {calls.x})), IsEmpty());
   EXPECT_THAT(written_by(*calls.call("relu_.default", {calls.x})), ElementsAre(calls.x));
-  EXPECT_THAT(
-      written_by(*calls.call("_native_batch_norm_legit.default", {calls.x, w, w, mean, var, true, 0.1, 1e-5})),
-      ElementsAre(mean, var));
+  EXPECT_THAT(written_by(*calls.call("_native_batch_norm_legit.default", {calls.x, w, w, mean, var, true, 0.1, 1e-5})),
+              ElementsAre(mean, var));
   // Of an operator that qdq does not have nobody knows.
   EXPECT_THAT(written_by(*calls.graph.call("torch.ops.mine.op.default", {calls.x, w})), ElementsAre(calls.x));
   EXPECT_THAT(written_by(*calls.x), IsEmpty());
