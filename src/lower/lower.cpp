@@ -312,6 +312,14 @@ std::vector<std::string> wanted_backends(const LowerOptions& options) {
   return options.backends;
 }
 
+// What fusion finds steps for, in place of what it finds none for.
+void rewrite_for_steps(Program& program, bool floats) {
+  fold_written_constants(program);
+  join_operators(program);
+  make_images_of_signals(program, floats);
+  make_images_of_volumes(program);
+}
+
 }  // namespace
 
 Session::Session(Program program, const LowerOptions& options) : impl_(std::make_unique<Impl>()) {
@@ -353,10 +361,7 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     const bool floats = gives_floats || options.bf16 || (first && first->has_floats());
     if (!impl_->symbols_at_export().empty()) impl_->unfused = impl_->program.clone();
     if (!has_open_inputs(impl_->program)) impl_->take_known_sizes();
-    fold_written_constants(impl_->program);
-    join_operators(impl_->program);
-    make_images_of_signals(impl_->program, floats);
-    make_images_of_volumes(impl_->program);
+    rewrite_for_steps(impl_->program, floats);
     impl_->options = options;
     impl_->gains_by_sizes = impl_->unfused && impl_->first_state.empty() && has_open_inputs(*impl_->unfused) &&
                             gains_by_known_sizes(*impl_->unfused);
