@@ -20,8 +20,8 @@ const folder = mkdtempSync(join(tmpdir(), "qdq-onnx-runtime-"));
 const file = (name) => join(folder, name);
 const run = (...words) => execFileSync(qdq, [...before, ...words], { stdio: ["ignore", "pipe", "pipe"] }).toString();
 
-// Without VNNI ONNX Runtime's sums of u8 times s8 saturate unless weights have 7 bits. Those of ONNX Runtime Web do not,
-// so that its files have no such setting, and are not run here.
+// Without VNNI ONNX Runtime's sums of u8 times s8 saturate unless weights have 7 bits. Those of ONNX Runtime Web do
+// not, so that its files have no such setting, and are not run here.
 const hasVnni = /vnni/i.test(run("--version"));
 const exactly = hasVnni ? [] : ["--weight-bits", "7"];
 if (!hasVnni) console.log("skipped: --for ort-web, whose weights of 8 bits saturate on this processor without VNNI");
