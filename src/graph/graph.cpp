@@ -244,8 +244,6 @@ std::string name_of_target(Node::Op op, const std::string& target) {
 
 std::string node_name_of(std::string_view attribute) { return identifier_of(snake_case(attribute)); }
 
-// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at
-// its end, or the last number given to its base, is counted up.
 namespace {
 // The last of the names base_2, base_3, ... that are taken one after the other behind `number`. Names stay taken, so
 // that `ends` keeps what a search went past, under the base, a space, which no base has, and the number.
@@ -264,6 +262,8 @@ int64_t end_of_run(const std::string& base, int64_t number, const std::unordered
 }
 }  // namespace
 
+// PyTorch's rule (torch/fx/graph.py, _Namespace.create_name): a free name stays as it is; of a taken one the number at
+// its end, or the last number given to its base, is counted up.
 std::string Graph::unique_name(std::string candidate) const {
   candidate = identifier_of(candidate);
   if (candidate.empty()) candidate = "_unnamed";
