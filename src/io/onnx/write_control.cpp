@@ -1,6 +1,7 @@
 // Operators that run programs, and layers over sequences, as ONNX ones: If, Loop, LSTM, GRU, RNN.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "io/onnx/export.h"
 #include "op/infer.h"
@@ -101,6 +102,29 @@ std::vector<int64_t> gates_of(const char* op) {
   return {0};
 }
 
+// packed() of parameters that the graph computes.
+std::string pack_computed(AtenCall& call, const std::vector<const Node*>& parameters, const std::vector<int64_t>& gates,
+                          int64_t directions) {
+  const SymShape& sizes = call.meta_of(parameters[0]).sizes;
+  const std::optional<int64_t> height = sizes.empty() ? std::nullopt : sizes[0].constant();
+  if (!height || sizes.size() > 2) call.refuse("has weights of open size");
+  const int64_t rows_of_gate = *height / static_cast<int64_t>(gates.size());
+  std::vector<std::string> rows;
+  for (const Node* node : parameters) {
+    const TensorMeta& meta = call.meta_of(node);
+    if (meta.sizes != sizes || meta.dtype != call.meta_of(parameters[0]).dtype)
+      call.refuse("has weights of different shapes");
+    const std::string value = call.file().value(node);
+    for (const int64_t gate : gates)
+      rows.push_back(
+          call.emit("Slice", {value, call.integers_as_tensor({gate * rows_of_gate}),
+                              call.integers_as_tensor({(gate + 1) * rows_of_gate}), call.integers_as_tensor({0})}));
+  }
+  std::vector<int64_t> shape = {directions, *height * static_cast<int64_t>(parameters.size()) / directions};
+  if (sizes.size() == 2) shape.push_back(sizes[1].constant().value_or(-1));
+  return call.emit("Reshape", {call.emit("Concat", rows, {"axis", 0}), call.integers_as_tensor(shape)});
+}
+
 // The parameters behind each other, their rows in the order of ONNX's gates: [directions, rows, ...].
 std::string packed(AtenCall& call, const std::vector<const Node*>& parameters, const char* op, int64_t directions) {
   const std::vector<int64_t> gates = gates_of(op);
@@ -111,7 +135,8 @@ std::string packed(AtenCall& call, const std::vector<const Node*>& parameters, c
     const auto is_known = [](const Node* each) { return each->op() == Node::Op::kGetAttr; };
     const std::vector<Node*> inputs = node ? node->input_nodes() : std::vector<Node*>();
     const bool is_joined = !inputs.empty() && std::all_of(inputs.begin(), inputs.end(), is_known);
-    if (node == nullptr || !(is_known(node) || is_joined)) call.refuse("has weights that are computed");
+    if (node == nullptr) call.refuse("lacks a weight");
+    if (!is_known(node) && !is_joined) return pack_computed(call, parameters, gates, directions);
     tensors.push_back((is_joined ? eval_constant(program, *node) : program.attribute_of(*node)).contiguous());
     if (tensors.back().sizes() != tensors[0].sizes() || tensors[0].dim() < 1 ||
         tensors[0].dtype() != tensors.back().dtype())

@@ -407,47 +407,6 @@ TEST(OnnxSizes, OfOutputsHold) {
   EXPECT_FALSE((*saved(read(file)).outputs[1].dims)[0].value);
 }
 
-TEST(OnnxRecurrent, LayersStandBehindEachOther) {
-  Program program;
-  Graph& graph = *program.graph;
-  std::vector<Node*> params;
-  for (int layer = 0; layer < 2; ++layer)
-    for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"}) {
-      Attribute attribute;
-      attribute.name = concat(name, layer);
-      attribute.tensor = ramp(name[0] == 'w' ? Shape{16, 4} : Shape{16});
-      params.push_back(graph.get_attr(attribute.name, attribute.name));
-      params.back()->meta.val.value =
-          TensorMeta{DType::kF32, {attribute.tensor.sizes().begin(), attribute.tensor.sizes().end()}, {}, false};
-      program.add_attribute(std::move(attribute));
-    }
-  const auto input = [&](const char* name, SymShape sizes) {
-    Node* node = graph.create(Node::Op::kPlaceholder, name, {}, {}, name);
-    node->meta.val.value = TensorMeta{DType::kF32, std::move(sizes), {}, false};
-    return node;
-  };
-  Node *x = input("x", {5, 3, 4}), *h = input("h", {2, 3, 4}), *c = input("c", {2, 3, 4});
-  Node* lstm = graph.call("torch.ops.aten.lstm.input",
-                          {Argument(x), Argument(Argument::List{h, c}),
-                           Argument(Argument::List(params.begin(), params.end())), true, 2, 0.0, false, false, false},
-                          {}, "lstm");
-  Argument::List results;
-  for (int i = 0; i < 3; ++i) results.emplace_back(graph.call("operator.getitem", {lstm, i}, {}, "getitem"));
-  graph.create(Node::Op::kOutput, "output", {Argument(results)}, {}, "output");
-  const format::OnnxFile file = saved(program);
-  int64_t layers = 0;
-  for (const format::OnnxNode& node : file.nodes) layers += node.op_type == "LSTM";
-  EXPECT_EQ(layers, 2);
-  EXPECT_EQ((*file.outputs[2].dims).size(), 3u);
-  for (const auto& [name, tensor] : file.initializers) {
-    if (name != "w_ih0_packed") continue;
-    // The gates i f g o are i o f g in ONNX.
-    const Tensor first = ramp({16, 4});
-    for (const auto& [to, from] : {std::pair(0, 0), std::pair(4, 12), std::pair(8, 4), std::pair(12, 8)})
-      for (int64_t k = 0; k < 16; ++k) EXPECT_EQ(tensor.data<float>()[to * 4 + k], first.data<float>()[from * 4 + k]);
-  }
-}
-
 TEST(OnnxUnknownOperators, AreWrittenAsTheyWere) {
   format::OnnxFile file = network();
   file.opsets.emplace_back("com.acme_labs", 3);
