@@ -235,18 +235,22 @@ Session open_session(const Program& program, const SessionOptions& options, Host
 
 void run(const RunOptions& options, Host& host) {
   if (options.generate > 0) return generate(options, host);
-  if (options.inputs.empty())
-    throw CLI::ValidationError(concat("there is nothing to run ", options.model,
-                                      " on; give --inputs, or --generate and --prompt for a decoder"));
+  const CLI::ValidationError nothing(concat("there is nothing to run ", options.model,
+                                            " on; give --inputs, or --generate and --prompt for a decoder"));
+  if (options.inputs.empty() && options.output.empty()) throw nothing;
   if (options.output.empty()) throw CLI::ValidationError("give -o, the file for the outputs (.npz)");
   check_outputs({{"-o", options.output, {".npz"}}}, {options.model, options.inputs, options.data_options.preprocess},
                 host);
   check_preprocess(options.data_options, {options.inputs});
   const Program program = load_model(options.model, host.files).program;
+  const bool takes_nothing = options.inputs.empty() && program.graph->placeholders().empty();
+  if (options.inputs.empty() && !takes_nothing) throw nothing;
   Session session = open_session(program, options.session, host);
-  const auto data = open_samples(options.inputs, program, options.data_options, host);
   std::vector<std::vector<Tensor>> parts;
-  {
+  if (takes_nothing) {
+    for (const Tensor& output : session.run({})) parts.push_back({output});
+  } else {
+    const auto data = open_samples(options.inputs, program, options.data_options, host);
     Progress progress(host, "running", data->num_batches(), "batches");
     data->expect(0, data->num_batches());
     for (int64_t i = 0; i < data->num_batches(); ++i) {

@@ -9,6 +9,7 @@
 #include "format/npz.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
+#include "op/infer.h"
 #include "op/op.h"
 
 namespace qdq::cli_test {
@@ -229,6 +230,21 @@ TEST_F(CliTest, RunsInBatchesAndAtOnceAlike) {
   EXPECT_EQ(a[0].tensor.sizes(), (Shape{10, 3}));
   EXPECT_EQ(b[0].tensor.sizes(), (Shape{10, 3}));
   for (size_t i = 0; i < 30; ++i) EXPECT_NEAR(a[0].tensor.span<float>()[i], b[0].tensor.span<float>()[i], 1e-4);
+}
+
+TEST_F(CliTest, RunsAModelWithoutInputs) {
+  Program program;
+  program.add_attribute({"table", Tensor::of<float>({3}, {1, 2, 3})});
+  Node* table = program.graph->get_attr("table", "table");
+  table->meta.val.value = TensorMeta{DType::kF32, {3}, {}, false};
+  Node* sum = program.graph->call("torch.ops.aten.add.Tensor", {table, table});
+  infer_value(*sum);
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{sum})}, {}, "output");
+  host.contents["constant.pt2"] = save_pt2(program);
+  ASSERT_EQ(run({"run", "constant.pt2", "-o", "a.npz"}), 0) << host.err;
+  EXPECT_EQ(format::read_npz(host.contents["a.npz"])[0].tensor.span<float>()[2], 6);
+  EXPECT_EQ(run({"run", "model.pt2", "-o", "a.npz"}), 2);
+  EXPECT_NE(host.err.find("there is nothing to run model.pt2 on; give --inputs"), std::string::npos) << host.err;
 }
 
 TEST_F(CliTest, RunsAndEvaluatesNodeByNode) {
