@@ -400,17 +400,21 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
 
 namespace {
 
-// Reports all that cannot be written at once.
+// Reports all that cannot be written at once: what has no form, then clauses about nodes, which begin with their names.
 [[noreturn]] void fail_for(const std::map<std::string, std::vector<std::string>>& refusals) {
-  std::string list;
+  std::string without_form, clauses;
   for (const auto& [reason, nodes] : refusals) {
-    list += concat(list.empty() ? "" : "; ", reason);
+    if (reason.starts_with(nodes[0] + " ")) {
+      clauses += concat("; ", reason);
+      continue;
+    }
+    without_form += concat(without_form.empty() ? "; qdq has no ONNX form for " : ", ", reason);
     if (!space_of(reason).empty() || reason.starts_with("operator."))
-      list += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
-                     nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
+      without_form += concat(nodes.size() == 1 ? " (node " : " (nodes ", nodes[0],
+                             nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
   }
   throw Error(ErrorCode::kUnsupported,
-              concat("the program cannot be written as an ONNX model: qdq has no ONNX form for ", list),
+              concat("the program cannot be written as an ONNX model, but as a .pt2 file", without_form, clauses),
               refusals.begin()->second[0]);
 }
 

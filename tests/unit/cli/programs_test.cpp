@@ -264,8 +264,8 @@ TEST(ProgramsGolden, ComplexNumbersAreWrittenToOnnxAsPairs) {
             "ONNX's operators take pairs instead of complex numbers, and z is complex64; let the model take and "
             "give view_as_real of it");
   EXPECT_EQ(message_of("mask"),
-            "the program cannot be written as an ONNX model: qdq has no ONNX form for torch.ops.aten.istft.default of "
-            "complex numbers (node istft)");
+            "the program cannot be written as an ONNX model, but as a .pt2 file; qdq has no ONNX form for "
+            "torch.ops.aten.istft.default of complex numbers (node istft)");
 }
 
 }  // namespace
