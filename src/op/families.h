@@ -47,6 +47,7 @@ void add_onnx_attention_ops(std::vector<OpDef>& ops);
 void add_onnx_ops(std::vector<OpDef>& ops);
 void add_onnx_recurrent_ops(std::vector<OpDef>& ops);
 void add_onnx_sequence_ops(std::vector<OpDef>& ops);
+void add_order_ops(std::vector<OpDef>& ops);
 void add_part_ops(std::vector<OpDef>& ops);
 void add_pointwise_ops(std::vector<OpDef>& ops);
 void add_pool_ops(std::vector<OpDef>& ops);

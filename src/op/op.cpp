@@ -205,6 +205,7 @@ const std::vector<OpDef>& all_ops() {
     add_activation_ops(all);
     add_pointwise_ops(all);
     add_reduce_ops(all);
+    add_order_ops(all);
     add_view_ops(all);
     add_part_ops(all);
     add_copy_ops(all);
