@@ -25,7 +25,10 @@ bool is_pointwise(const Conv2dCall& call) {
   return c.kernel_h == 1 && c.kernel_w == 1 && c.stride_h == 1 && c.stride_w == 1 && c.pad_h == 0 && c.pad_w == 0 &&
          call.in_h == call.out_h && call.in_w == call.out_w;
 }
-bool is_depthwise(const Conv2d& conv) { return conv.groups == conv.in_channels && conv.groups == conv.out_channels; }
+// As depthwise convolutions are, and those of one channel.
+bool has_channels_apart(const Conv2d& conv) {
+  return conv.groups == conv.in_channels && conv.groups == conv.out_channels;
+}
 
 // Calls body(image row, out row, reach along a row, offset of the first tap in the image row) for each output row that
 // a tap reaches.
@@ -129,7 +132,7 @@ void depthwise_weight(const float* grad, const float* x, const Conv2dCall& call,
 
 void conv2d_backward_input_f32(const float* grad, const float* weight, const Conv2dCall& call, float* grad_x) {
   const Conv2d& c = call.conv;
-  if (is_depthwise(c)) return depthwise_input(grad, weight, call, grad_x);
+  if (has_channels_apart(c)) return depthwise_input(grad, weight, call, grad_x);
   const int64_t ins = c.in_channels / c.groups, outs = c.out_channels / c.groups, depth = ins * c.kernel_h * c.kernel_w;
   const int64_t pixels = call.out_h * call.out_w, image = call.in_h * call.in_w;
   const bool direct = is_pointwise(call);
@@ -145,7 +148,7 @@ void conv2d_backward_input_f32(const float* grad, const float* weight, const Con
 
 void conv2d_backward_weight_f32(const float* grad, const float* x, const Conv2dCall& call, float* grad_weight) {
   const Conv2d& c = call.conv;
-  if (is_depthwise(c)) return depthwise_weight(grad, x, call, grad_weight);
+  if (has_channels_apart(c)) return depthwise_weight(grad, x, call, grad_weight);
   const int64_t ins = c.in_channels / c.groups, outs = c.out_channels / c.groups, depth = ins * c.kernel_h * c.kernel_w;
   const int64_t pixels = call.out_h * call.out_w;
   const bool direct = is_pointwise(call);
