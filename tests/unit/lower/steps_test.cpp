@@ -464,6 +464,8 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"rotary", "the portable kernel is the only one"},
     {"dynamic_round", "it only rounds"},
     {"dynamic_round_image", "it only rounds"},
+    {"conv_depthwise_volumes", "volumes of one channel in each group"},
+    {"conv_depthwise_flat_volumes", "volumes of one channel in each group"},
     {"average_to_other", "other qparams behind it"},
     {"average_padded", "padding that counts"},
     {"average_unpadded", "padding that counts"},
@@ -512,6 +514,9 @@ TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
   for (unsigned seed = 0; seed < 3; ++seed) {
     const Instance instance = instance_of(GetParam(), seed);
     auto compiled = onednn->compile(instance.plan, instance.plan.steps[0]);
+    if (compiled.index() == 1 && (std::get<std::string>(compiled).starts_with("this processor has no VNNI") ||
+                                  std::get<std::string>(compiled) == "oneDNN runs it in a plain loop"))
+      GTEST_SKIP() << std::get<std::string>(compiled);
     const auto refusal = std::find_if(kOneDnnRefusals.begin(), kOneDnnRefusals.end(),
                                       [&](const auto& one) { return one.first == GetParam().name; });
     if (refusal != kOneDnnRefusals.end()) {
@@ -519,9 +524,6 @@ TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
       EXPECT_EQ(std::get<std::string>(compiled), refusal->second);
       return;
     }
-    if (compiled.index() == 1 && (std::get<std::string>(compiled).starts_with("this processor has no VNNI") ||
-                                  std::get<std::string>(compiled) == "oneDNN runs it in a plain loop"))
-      GTEST_SKIP() << std::get<std::string>(compiled);
     ASSERT_EQ(compiled.index(), 0u) << std::get<std::string>(compiled);
     auto plain = reference->compile(instance.plan, instance.plan.steps[0]);
     const Tensor expected = run(*std::get<0>(plain), instance), found = run(*std::get<0>(compiled), instance);
