@@ -7,6 +7,7 @@
 #include "base/stable_sort.h"
 #include "op/targets.h"
 #include "quant/fx/call_settings.h"
+#include "quant/quantizers/positions.h"
 #include "quant/unmatched_settings.h"
 
 namespace qdq {
@@ -48,7 +49,7 @@ struct Match {
 class Builder {
  public:
   Builder(const Program& program, const FxRequest& request)
-      : request_(request), mapping_(request.mapping), rules_(fx_rules(request.compat)) {
+      : request_(request), mapping_(request.mapping), rules_(fx_rules(request.compat)), positions_(*program.graph) {
     for (const BackendPatternConfig& config : request.backend.configs)
       patterns_.push_back({&config, with_recorded_names(config.pattern), size_of(config.pattern)});
     // The longer ones first, single operators last.
@@ -396,6 +397,7 @@ class Builder {
         if (const Node* complex = complex_in(*node); complex && why.empty())
           why = concat(complex == node ? "its result" : concat("its operand ", complex->name()),
                        " is complex64, which is not quantized");
+        else if (why.empty() && !rules_.takes_positions) why = positions_.obstacle(*node);
     for (const size_t part : match.calls) {
       if (why.empty()) calls_[part].effective = last.qconfig;
       else if (calls_[part].qconfig) calls_[part].reason = why;
@@ -405,6 +407,7 @@ class Builder {
   const FxRequest& request_;
   const QConfigMapping& mapping_;
   const FxRules& rules_;
+  const Positions positions_;
   std::vector<Searched> patterns_;
   std::vector<QuantizedCall> calls_;
   std::vector<Names> names_;  // of the calls

@@ -30,6 +30,8 @@ struct FxRules {
   bool observes_what_is_not_observed = false;
   // Constraints on weights are asked for where the weight is an argument, not for the weights of modules (prepare.py).
   bool takes_any_range_of_module_weights = false;
+  // Positions, sizes and masks are quantized as features are.
+  bool takes_positions = false;
 };
 
 inline constexpr FxRules kFxTorch26{.knows_records_only = true,
@@ -41,7 +43,8 @@ inline constexpr FxRules kFxTorch26{.knows_records_only = true,
                                     .observes_constants_by_reader = true,
                                     .trains_transposed_in_float = true,
                                     .observes_what_is_not_observed = true,
-                                    .takes_any_range_of_module_weights = true};
+                                    .takes_any_range_of_module_weights = true,
+                                    .takes_positions = true};
 inline constexpr FxRules kFxOwn{};
 
 inline const FxRules& fx_rules(Compat compat) { return compat == Compat::kTorch26 ? kFxTorch26 : kFxOwn; }

@@ -179,6 +179,10 @@ void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   if (config() == nullptr) return leave_float(chain);
   if (row.obstacle != nullptr)
     if (std::string why = row.obstacle(*last); !why.empty()) return refuse(last, row, std::move(why));
+  for (const Node* node : chain) {
+    const std::string_view why = policy_.rules.takes_positions ? std::string_view() : positions_.obstacle(*node);
+    if (!why.empty()) return refuse(node, row, std::string(why));
+  }
   if (is_behind_others(row.places[0]) && !is_behind_quantized(row, first)) return;
   if (row.places[0].inputs == Inputs::kBehindContinued && !is_behind_continued(row, first)) return;
   if (row.places[0].inputs == Inputs::kHandedOn) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "quant/quantizers/positions.h"
 #include "quant/quantizers/quantization_config.h"
 
 namespace qdq {
@@ -101,6 +102,7 @@ struct MatchingRules {
   bool fuses_what_others_read = false;  // activations are computed along with what others read too
   bool refuses_numbers = false;         // an addition of a number behind a quantized operator is an error
   bool asks_for_readers_first = false;  // who reads a value is asked before whether a setting reaches the pattern
+  bool takes_positions = false;         // positions, sizes and masks are quantized as features are
   void (*check_recurrent)(const SourcePartition& call) = nullptr;  // throws for a call that is refused
 };
 
@@ -129,7 +131,8 @@ class PatternAnnotator {
   // Annotations with an id up to `began` are those of other quantizers.
   PatternAnnotator(const PatternPolicy& policy, PatternSetting setting, Program& program, Annotations& annotations,
                    uint64_t began)
-      : policy_(policy), setting_(std::move(setting)), program_(program), annotations_(annotations), began_(began) {}
+      : policy_(policy), setting_(std::move(setting)), program_(program), annotations_(annotations), began_(began),
+        positions_(*program.graph) {}
 
   // All rows in their order, as far as the setting's mode has them.
   void run();
@@ -175,6 +178,7 @@ class PatternAnnotator {
   Program& program_;
   Annotations& annotations_;
   uint64_t began_;
+  const Positions positions_;
 };
 
 // Notes why nothing has looked at them, for all operators about which no decision was made since `mark`.

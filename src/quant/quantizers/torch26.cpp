@@ -122,18 +122,21 @@ void check_recurrent(const SourcePartition& call) {
             call.output_nodes.size(), " of its nodes are used outside of it");
 }
 
-constexpr XnnpackRules kXnnpack{
-    .matching = {.find = find_as_xnnpack, .parameters_are_members = true, .check_recurrent = check_recurrent},
-    .reaches = overlap,
-    .ignores_operator_types = true,
-    .global_says_dynamic = true,
-    .refuses_float_modules = true,
-    .found_by_source = kFoundBySource};
+constexpr XnnpackRules kXnnpack{.matching = {.find = find_as_xnnpack,
+                                             .parameters_are_members = true,
+                                             .takes_positions = true,
+                                             .check_recurrent = check_recurrent},
+                                .reaches = overlap,
+                                .ignores_operator_types = true,
+                                .global_says_dynamic = true,
+                                .refuses_float_modules = true,
+                                .found_by_source = kFoundBySource};
 
 constexpr X86Rules kX86{.matching = {.find = find_as_x86,
                                      .fuses_what_others_read = true,
                                      .refuses_numbers = true,
-                                     .asks_for_readers_first = true},
+                                     .asks_for_readers_first = true,
+                                     .takes_positions = true},
                         .is_in_module = is_in_module,
                         .refuses_several_operators = true,
                         .finds_by_source = true};

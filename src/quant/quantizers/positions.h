@@ -1,0 +1,30 @@
+// Floats that say where things are rather than what they are.
+#pragma once
+
+#include <string_view>
+#include <unordered_set>
+
+#include "graph/graph.h"
+
+namespace qdq {
+
+// Positions, sizes and masks among a graph's floats: coordinates of a resized image, angles of rotary embeddings, the
+// number that a size is cast from. Their range is that of the places, so that 8 bits would move them by whole places.
+class Positions {
+ public:
+  explicit Positions(const Graph& graph);
+
+  // Why what the node computes is better left in float; empty if nothing speaks against integers.
+  std::string_view obstacle(const Node& node) const;
+
+ private:
+  void find_those_of_integers(const Graph& graph);
+  void find_those_for_integers(const Graph& graph);
+
+  // Follow from integers of 32 and 64 bits, flags, sizes and constants alone, without a layer in between.
+  std::unordered_set<const Node*> of_integers_;
+  // Are read for nothing but casts to integers.
+  std::unordered_set<const Node*> for_integers_;
+};
+
+}  // namespace qdq

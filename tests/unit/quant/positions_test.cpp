@@ -1,0 +1,69 @@
+// What is left in float because it says where things are.
+#include "quant/quantizers/positions.h"
+
+#include <gtest/gtest.h>
+
+#include "program_builder.h"
+#include "quant/explain.h"
+#include "quant/fx/qconfig_mapping_quantizer.h"
+#include "quant/pt2e.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
+
+namespace qdq::positions_test {
+namespace {
+
+// Angles of places turn x; the last size of x by a scale, as a number to cast; and a mask of flags.
+Program turned() {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 8});
+  Node* ids = b.input("ids", {8}, DType::kS64);
+  Node* scale = b.input("scale", {1});
+  Node* frequencies = b.call("unsqueeze.default", {b.weight("frequencies", {8}), 0});
+  Node* places = b.call("to.dtype", {ids, DType::kF32});
+  Node* angles = b.call("mul.Tensor", {places, frequencies}, "angles");
+  Node* turned = b.call("mul.Tensor", {x, b.call("cos.default", {angles})}, "turned");
+  Node* size = b.call("mul.Tensor", {scale, b.weight("size", {1})}, "size");
+  Node* count = b.call("to.dtype", {b.call("floor.default", {size}), DType::kS64});
+  Node* features = b.call("embedding.default", {b.weight("table", {4, 8}), ids});
+  Node* sum = b.call("add.Tensor", {features, b.weight("more", {8, 8})}, "sum");
+  return b.finish({turned, count, sum});
+}
+
+// By the module that a node was given.
+Explanation of_module(const Prepared& prepared, const std::string& module) {
+  for (Explanation& each : explain(prepared))
+    if (each.module == module) return each;
+  ADD_FAILURE() << "no node of " << module;
+  return {};
+}
+
+void expect_left(const Prepared& prepared) {
+  const Explanation angles = of_module(prepared, "angles"), size = of_module(prepared, "size");
+  EXPECT_NE(angles.reason.find("it computes positions, sizes or masks from integers"), std::string::npos)
+      << angles.reason;
+  EXPECT_NE(size.reason.find("only integers are taken of its result"), std::string::npos) << size.reason;
+  EXPECT_EQ(to_string(of_module(prepared, "turned").outcome), "quantized");
+  EXPECT_EQ(to_string(of_module(prepared, "sum").outcome), "quantized");
+}
+
+TEST(Positions, StayInFloat) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  expect_left(prepare_pt2e(turned(), quantizer));
+}
+
+TEST(Positions, StayInFloatInFxGraphMode) {
+  QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("qnnpack"));
+  expect_left(prepare_pt2e(turned(), quantizer));
+}
+
+TEST(Positions, AreQuantizedAsPyTorchDoesThatIfAsked) {
+  XNNPACKQuantizer quantizer(Compat::kTorch26);
+  quantizer.set_global(get_symmetric_quantization_config());
+  const Prepared prepared = prepare_pt2e(turned(), quantizer);
+  EXPECT_EQ(to_string(of_module(prepared, "angles").outcome), "quantized");
+  EXPECT_EQ(to_string(of_module(prepared, "size").outcome), "quantized");
+}
+
+}  // namespace
+}  // namespace qdq::positions_test
