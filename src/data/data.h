@@ -90,9 +90,10 @@ Classes read_classes(const std::string& path, std::optional<int64_t> count, File
 
 // The class of each sample: from an .npy or .npz of integers in the data's order, or a .csv with lines `file,label`,
 // which are looked up by file for images and taken in order for arrays. The label is a number, or one of the names of
-// classes; further columns may stand behind it, or names in front of a number. With "cls" for a path it is the number
-// in the file or member KEY.cls beside KEY.jpg, as WebDataset has it. With "folders" for a path an image's class is
-// the folder that it lies in:
+// classes. It stands in the column that a heading calls label, else in the second, else (behind names) in the last
+// one. A path in a line may begin with folders above the data's. Fields may be quoted. With "cls" for a path it is
+// the number in the file or member KEY.cls beside KEY.jpg, as WebDataset has it. With "folders" for a path an image's
+// class is the folder that it lies in:
 //   with names of classes: the place of the folder's name among them;
 //   else, if all folders are named by whole numbers: that number;
 //   else the place of its name among all folders in order of their bytes, as torchvision's ImageFolder has it, if there

@@ -27,8 +27,14 @@ std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) 
 
 // `file,label`, with columns behind it, or `file,name,label`.
 struct CsvLine {
-  std::vector<std::string> files;  // what the file may be called: what stands before the first comma, or the last
+  std::vector<std::string> files;  // what the file may be called: the first field, or all in front of the last comma
   int64_t label;
+};
+
+struct Csv {
+  std::vector<CsvLine> lines;
+  std::string heading;  // the first line, if it has no label
+  std::vector<std::string> heading_files;
 };
 
 std::optional<int64_t> integer_of(std::string_view text) {
@@ -48,59 +54,113 @@ std::optional<int64_t> class_of(std::string_view text, const Classes& classes) {
   return at - classes.names.begin();
 }
 
-std::vector<CsvLine> read_csv(std::string_view text, const std::string& path, const Classes& classes) {
-  std::vector<CsvLine> lines;
+// The fields of a line; one between quotes may hold commas, and a quote as two.
+std::vector<std::string> fields_of(std::string_view line) {
+  std::vector<std::string> fields(1);
+  bool is_quoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool is_pair = is_quoted && line.substr(i, 2) == "\"\"";
+    if (line[i] == ',' && !is_quoted) fields.emplace_back();
+    else if (line[i] != '"' || is_pair) fields.back() += line[i];
+    else is_quoted = !is_quoted;
+    if (is_pair) ++i;
+  }
+  return fields;
+}
+
+// The column that a heading calls label; 0 if there is none.
+size_t label_column(const std::vector<std::string>& heading) {
+  constexpr std::string_view kLabel = "label";
+  for (size_t i = 1; i < heading.size(); ++i)
+    if (heading[i].size() == kLabel.size() && ends_with(heading[i], kLabel)) return i;
+  return 0;
+}
+
+Csv read_csv(std::string_view text, const std::string& path, const Classes& classes) {
+  Csv csv;
+  size_t column = 0, columns = 0;                     // where a heading has the label, and how many it has
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // of UTF-8
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   for (size_t number = 1; !text.empty(); ++number) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
     if (line.empty()) continue;
-    const size_t first = line.find(','), last = line.rfind(',');
-    const bool has_columns = first != std::string_view::npos;
+    const std::vector<std::string> fields = fields_of(line);
     std::optional<int64_t> label;
-    std::vector<std::string> files;
-    if (has_columns) {
-      label = class_of(line.substr(last + 1), classes);
-      files.emplace_back(line.substr(0, last));
-      if (first != last) {
-        files.emplace_back(line.substr(0, first));
-        const std::string_view behind = line.substr(first + 1);
-        if (!label) label = class_of(behind.substr(0, behind.find(',')), classes);
-      }
+    std::vector<std::string> files = {fields[0]};
+    if (const size_t count = fields.size(); count > 1) {
+      const bool is_told = column > 0 && count == columns;
+      label = class_of(fields[is_told ? column : 1], classes);
+      if (!label && !is_told) label = class_of(fields.back(), classes);
+      if (count > 2) files.emplace_back(line.substr(0, line.rfind(',')));
     }
-    if (!label && number == 1 && !integer_of(line)) continue;  // a heading
+    if (!label && number == 1 && !integer_of(line)) {
+      csv.heading = line.substr(0, 60);
+      csv.heading_files = std::move(files);
+      column = label_column(fields);
+      columns = fields.size();
+      continue;
+    }
     QDQ_CHECK(label, kBadFile, path, ", line ", number, ": found \"", line.substr(0, 60),
               "\", wanted file,label with the label as a number",
               classes.names.empty() ? ", or as a name of a class that --classes FILE.txt has"
                                     : concat(", or as one of the ", classes.names.size(), " names of classes"));
-    lines.push_back({std::move(files), *label});
+    csv.lines.push_back({std::move(files), *label});
   }
-  return lines;
+  return csv;
 }
 
 bool has_files(const Data& data) { return !data.file_of(0).empty(); }
 
-std::vector<int64_t> labels_of_files(const std::vector<CsvLine>& lines, const Data& data, const std::string& path) {
+// What lines say of files, looked up by what these are called.
+class LabelsByFile {
+ public:
+  // `first`: one of the files, which tells what folders above the data's the lines name.
+  LabelsByFile(const Csv& csv, const std::string& first) {
+    for (const CsvLine& line : csv.lines)
+      for (const std::string& file : line.files) {
+        Label& label = by_name_.try_emplace(file, Label{line.label, true}).first->second;
+        label.is_one = label.is_one && label.number == line.label;
+      }
+    if (csv.lines.empty() || find(first)) return;
+    const std::string& path = csv.lines[0].files[0];
+    for (size_t slash = path.find('/'); slash != std::string::npos && above_.empty(); slash = path.find('/', slash + 1))
+      if (by_name_.contains(path.substr(0, slash + 1) + first)) above_ = path.substr(0, slash + 1);
+  }
+
   struct Label {
     int64_t number;
     bool is_one;  // all lines of the file agree
   };
-  std::unordered_map<std::string_view, Label> by_file;
-  for (const CsvLine& line : lines)
-    for (const std::string& file : line.files) {
-      Label& label = by_file.try_emplace(file, Label{line.label, true}).first->second;
-      label.is_one = label.is_one && label.number == line.label;
-    }
+  // By the path in the data's folder, by the name, or by a path that begins above. Null if no line is about the file.
+  const Label* find(const std::string& file) const {
+    auto found = by_name_.find(file);
+    if (found == by_name_.end()) found = by_name_.find(std::string_view(file).substr(file.rfind('/') + 1));
+    if (found == by_name_.end()) found = by_name_.find(above_ + file);
+    return found == by_name_.end() ? nullptr : &found->second;
+  }
+
+ private:
+  std::unordered_map<std::string_view, Label> by_name_;
+  std::string above_;
+};
+
+std::vector<int64_t> labels_of_files(const Csv& csv, const Data& data, const std::string& path) {
+  const LabelsByFile by_file(csv, data.file_of(0));
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < data.num_samples(); ++i) {
     const std::string file = data.file_of(i);
-    auto found = by_file.find(file);
-    if (found == by_file.end()) found = by_file.find(std::string_view(file).substr(file.rfind('/') + 1));
-    QDQ_CHECK(found != by_file.end(), kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
+    const LabelsByFile::Label* found = by_file.find(file);
+    const bool is_heading = std::ranges::find(csv.heading_files, file) != csv.heading_files.end();
+    QDQ_CHECK(found || !is_heading, kBadFile, path, ", line 1: found \"", csv.heading,
+              "\", which is no heading, as the data has ", file, "; wanted a number for its label, or a name that ",
+              "--classes FILE.txt has");
+    QDQ_CHECK(found, kInvalidArgument, path, " has no label for ", file, "; wanted a line ", file,
               ",CLASS with the number of its class");
-    QDQ_CHECK(found->second.is_one, kInvalidArgument, path, " has lines with different labels for ", file,
+    QDQ_CHECK(found->is_one, kInvalidArgument, path, " has lines with different labels for ", file,
               "; leave one of them");
-    labels.push_back(found->second.number);
+    labels.push_back(found->number);
   }
   return labels;
 }
@@ -200,16 +260,18 @@ std::string name_problem_of_labels(const std::string& path) {
 
 std::vector<int64_t> read_labels(const std::string& path, const Data& data, Classes& classes, Files& disk) {
   std::vector<int64_t> labels;
+  std::string heading;
   const bool by_file = path == "folders" || path == "cls" || (ends_with(path, ".csv") && has_files(data));
   if (path == "folders") {
     labels = labels_of_folders(data, classes);
   } else if (path == "cls") {
     labels = labels_of_members(data);
   } else if (const auto bytes = disk.read(path); ends_with(path, ".csv")) {
-    const auto lines = read_csv(format::text_of(bytes), path, classes);
-    if (by_file) labels = labels_of_files(lines, data, path);
+    const Csv csv = read_csv(format::text_of(bytes), path, classes);
+    heading = csv.heading;
+    if (by_file) labels = labels_of_files(csv, data, path);
     else
-      for (const CsvLine& line : lines) labels.push_back(line.label);
+      for (const CsvLine& line : csv.lines) labels.push_back(line.label);
   } else if (ends_with(path, ".npz")) {
     const auto arrays = format::read_npz(bytes, path);
     const auto named =
@@ -227,9 +289,11 @@ std::vector<int64_t> read_labels(const std::string& path, const Data& data, Clas
     const int64_t samples = data.num_samples(), count = samples == 0 ? 0 : data.place_of(samples - 1) + 1;
     const int64_t found = std::ssize(labels), all = data.num_samples_in_all();
     const bool is_front = count == samples;  // the limit takes the first ones
-    QDQ_CHECK(found == all || (is_front && found == samples), kInvalidArgument, path, " holds ", found, " labels for ",
-              all, " samples", all == samples ? "" : concat(", of which --limit takes ", samples),
-              "; wanted one for each, in their order");
+    QDQ_CHECK(found == all || (is_front && found == samples), kInvalidArgument, path, " holds ", found,
+              found == 1 ? " label for " : " labels for ", all, " samples",
+              all == samples ? "" : concat(", of which --limit takes ", samples),
+              "; wanted one for each, in their order",
+              heading.empty() ? "" : concat(" (\"", heading, "\" counts as a heading)"));
     for (int64_t i = 0; i < samples; ++i)
       labels[static_cast<size_t>(i)] = labels[static_cast<size_t>(data.place_of(i))];
     labels.resize(static_cast<size_t>(samples));

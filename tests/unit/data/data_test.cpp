@@ -508,6 +508,42 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
   EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
 }
 
+TEST_F(DataTest, ReadsLabelsAsSpreadsheetsAndScriptsWriteThem) {
+  for (const char* name : {"img/a.bmp", "img/b,c.bmp", "img/d/a.bmp"}) files.add(name, bmp());
+  files.add("how.json", "{}");
+  const auto images = open("img", image_program(), {"how.json", 3, 0});
+  ASSERT_EQ(files_of(*images), (std::vector<std::string>{"a.bmp", "b,c.bmp", "d/a.bmp"}));
+  Classes unknown;
+  const std::vector<int64_t> wanted = {3, 1, 2};
+  for (const char* text : {"\"a.bmp\",\"3\"\n\"b,c.bmp\",\"1\"\n\"d/a.bmp\",\"2\"\n",     // quotes
+                           "a.bmp,3\nb,c.bmp,1\nd/a.bmp,2\n",                             // a comma without quotes
+                           "x/img/a.bmp,3\nx/img/\"b,c.bmp\",1\nx/img/d/a.bmp,2\n",       // folders above the data's
+                           "file,Label,fold\na.bmp,3,0\n\"b,c.bmp\",1,1\nd/a.bmp,2,0\n",  // columns behind the label
+                           "\xef\xbb\xbf"
+                           "file,fold,label\na.bmp,0,3\n\"b,c.bmp\",1,1\nd/a.bmp,0,2\n"}) {
+    files.add("l.csv", text);
+    EXPECT_EQ(read_labels("l.csv", *images, unknown, files), wanted) << text;
+  }
+  // A heading that calls a column label means that one alone.
+  files.add("l.csv", "file,label,fold\na.bmp,cat,0\n");
+  EXPECT_NE(refusal_of_labels("l.csv", *images, unknown).find("line 2: found \"a.bmp,cat,0\""), std::string::npos);
+}
+
+TEST_F(DataTest, TellsOfAFirstLineThatIsNoHeading) {
+  for (const char* name : {"img/a.bmp", "img/b.bmp"}) files.add(name, bmp());
+  files.add("how.json", "{}");
+  Classes unknown;
+  files.add("l.csv", "a.bmp,zero\nb.bmp,1\n");
+  EXPECT_NE(refusal_of_labels("l.csv", *open("img", image_program(), {"how.json", 2, 0}), unknown)
+                .find("l.csv, line 1: found \"a.bmp,zero\", which is no heading, as the data has a.bmp"),
+            std::string::npos);
+  files.contents["x.npy"] = format::write_npy(counting({2, 2}));
+  EXPECT_NE(refusal_of_labels("l.csv", *open("x.npy", program_with(SymInt::symbol("s0"))), unknown)
+                .find("l.csv holds 1 label for 2 samples; wanted one for each, in their order (\"a.bmp,zero\" counts "
+                      "as a heading)"),
+            std::string::npos);
+}
+
 TEST_F(DataTest, TakesFoldersForClasses) {
   for (const char* name : {"img/cat/1.bmp", "img/cat-like/1.bmp", "img/dog/1.bmp", "img/dog/2.bmp"})
     files.add(name, bmp());
