@@ -1,5 +1,6 @@
 // Arrays in .npz and .npy files as batches, read part by part.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <numeric>
@@ -276,13 +277,27 @@ Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions&
   return {array, Part::Kind::kRows, count, step};
 }
 
+// What to do about a batch whose channels lie at the other end; "" if that is not what is wrong.
+std::string layout_hint(const Shape& found, const SymShape& wanted) {
+  constexpr size_t kImages = 4;
+  if (found.size() != kImages || wanted.size() != kImages) return {};
+  const auto fits = [&](std::array<size_t, kImages> order) {
+    for (size_t i = 1; i < kImages; ++i)
+      if (wanted[i].constant().value_or(found[order[i]]) != found[order[i]]) return false;
+    return true;
+  };
+  if (fits({0, 3, 1, 2})) return "; its channels are last: save x.transpose(0, 3, 1, 2)";
+  if (fits({0, 2, 3, 1})) return "; its channels are second: save x.transpose(0, 2, 3, 1)";
+  return {};
+}
+
 // Refuses a batch whose sizes are not those of the input, before any of the work begins.
 void check_sizes(const Input& input, const Shape& found, const std::string& path) {
   const SymShape& wanted = input.meta->sizes;
   bool fits = found.size() == wanted.size();
   for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i].constant().value_or(found[i]) == found[i];
   QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input '", input.name, "' has shape ", to_string(found),
-            ", the program needs ", to_string(wanted));
+            ", the program needs ", to_string(wanted), layout_hint(found, wanted));
 }
 
 // Data::id of arrays.

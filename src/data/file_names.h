@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <initializer_list>
 #include <string_view>
 
 namespace qdq {
@@ -13,9 +14,16 @@ inline bool ends_with(std::string_view text, std::string_view end) {
       [](char wanted, char found) { return wanted == (found >= 'A' && found <= 'Z' ? found + ('a' - 'A') : found); });
 }
 
-inline bool is_image(std::string_view name) {
-  static constexpr std::string_view kEnds[] = {".jpg", ".jpeg", ".png", ".bmp"};
-  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) { return ends_with(name, end); });
+inline bool ends_with_one_of(std::string_view name, std::initializer_list<std::string_view> ends) {
+  return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return ends_with(name, end); });
+}
+
+inline bool is_image(std::string_view name) { return ends_with_one_of(name, {".jpg", ".jpeg", ".png", ".bmp"}); }
+
+// An image of a kind that is not read.
+inline bool is_foreign_image(std::string_view name) {
+  return ends_with_one_of(
+      name, {".webp", ".gif", ".tif", ".tiff", ".avif", ".heic", ".heif", ".jxl", ".jp2", ".jfif", ".ppm", ".pgm"});
 }
 
 // The first part of a path of several, else "".

@@ -64,7 +64,11 @@ ImageFiles::ImageFiles(std::string path, Files& files) : path_(std::move(path)),
   bool has_images = false;
   std::vector<std::string> archives;
   const auto add = [&](std::string name) {
-    if (!is_image(name)) return;
+    if (!is_image(name)) {
+      Unread& unread = is_foreign_image(name) ? foreign_images_ : other_files_;
+      if (++unread.count == 1 || name < unread.first) unread.first = std::move(name);
+      return;
+    }
     has_images = true;
     sorter.add(std::move(name));
   };
@@ -74,6 +78,7 @@ ImageFiles::ImageFiles(std::string path, Files& files) : path_(std::move(path)),
       else if (files_.is_folder(path_of(name)))
         files_.for_each_name(path_of(name), [&](const std::string& inner) { add(name + "/" + inner); });
       else if (ends_with(name, ".tar")) archives.push_back(name);
+      else add(name);
     });
   } else {
     archives.emplace_back();

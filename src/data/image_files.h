@@ -36,6 +36,13 @@ class ImageFiles {
   const std::string& path() const { return path_; }
   // FILE or FOLDER/FILE; where there are none ARCHIVE.tar/MEMBER; of one archive MEMBER.
   const SortedNames& names() const { return names_; }
+  // Files that are not read: images of other kinds, and what else is there.
+  struct Unread {
+    int64_t count = 0;
+    std::string first;  // in the order of their names
+  };
+  const Unread& foreign_images() const { return foreign_images_; }
+  const Unread& other_files() const { return other_files_; }
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   // The bytes of one of them, or of a file beside them. Throws Error{kIo}.
   format::Bytes read(const std::string& name) const;
@@ -47,6 +54,7 @@ class ImageFiles {
   Files& files_;
   std::map<std::string, TarMembers, std::less<>> archives_;  // by their names in the folder; of one archive: ""
   SortedNames names_;
+  Unread foreign_images_, other_files_;
 };
 
 }  // namespace qdq

@@ -87,6 +87,15 @@ std::vector<Run> spread(const Folders& folders, int64_t limit) {
   return taken;
 }
 
+// The end of a sentence that says that there are no images: what is there in place of them, and what helps.
+std::string what_else_is_in(const ImageFiles& files) {
+  if (const auto& foreign = files.foreign_images(); foreign.count > 0)
+    return concat("; it has ", foreign.first, ", an image of a kind that is not read: convert it to PNG or JPEG");
+  if (const auto& other = files.other_files(); other.count > 0)
+    return concat("; it has ", other.first, ": data other than images goes into an .npy or .npz");
+  return {};
+}
+
 // An image that is decoded by whoever comes first, a worker or who needs it.
 struct Picture {
   Picture(std::string path, std::function<Tensor()> make)
@@ -121,6 +130,12 @@ class ImageData final : public Data {
   std::string file_of(int64_t sample) const override { return files_->names()[place_of(sample)]; }
   const std::vector<std::string>& folders() const override { return folders_; }
   format::Bytes read(const std::string& name) const override { return files_->read(name); }
+  std::vector<std::string> warnings() const override {
+    const auto& [count, first] = files_->foreign_images();
+    if (count == 0) return {};
+    return {concat(files_->path(), " holds ", count, count == 1 ? " image" : " images", " of a kind that is not read (",
+                   first, count == 1 ? "" : ", ...", "); convert to PNG or JPEG what should count")};
+  }
 
   std::string id() const override {
     format::Sha256 hash;
@@ -253,7 +268,7 @@ std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Inp
             "torchvision take {\"resize\": 256, \"crop\": 224, \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, "
             "0.224, 0.225]}");
   const int64_t found = files->names().size();
-  QDQ_CHECK(found > 0, kInvalidArgument, path, " holds no .jpg, .jpeg, .png or .bmp files");
+  QDQ_CHECK(found > 0, kInvalidArgument, path, " holds no .jpg, .jpeg, .png or .bmp files", what_else_is_in(*files));
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
   int64_t batch_size = std::min(options.batch_size, count);
   if (const auto fixed = inputs[0].meta->sizes.empty() ? std::nullopt : inputs[0].meta->sizes[0].constant()) {

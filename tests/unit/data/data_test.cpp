@@ -508,6 +508,36 @@ TEST_F(DataTest, FindsLabelsByFileOrInOrder) {
   EXPECT_NE(refusal_of_labels("negative.csv", *images, unknown).find("counted from 0"), std::string::npos);
 }
 
+TEST_F(DataTest, TellsOfImagesOfKindsThatAreNotRead) {
+  for (const char* name : {"img/a.bmp", "img/b.WEBP", "img/c/d.gif", "img/notes.txt"}) files.add(name, bmp());
+  files.add("how.json", "{}");
+  EXPECT_EQ(open("img", image_program(), {"how.json", 1, 0})->warnings(),
+            std::vector<std::string>{"img holds 2 images of a kind that is not read (b.WEBP, ...); convert to PNG or "
+                                     "JPEG what should count"});
+  files.add("webp/a.webp", "RIFF");
+  EXPECT_NE(refusal("webp", image_program(), {"how.json", 1, 0})
+                .find("webp holds no .jpg, .jpeg, .png or .bmp files; it has a.webp, an image of a kind that is not "
+                      "read: convert it to PNG or JPEG"),
+            std::string::npos);
+  files.add("sounds/a.wav", "RIFF");
+  EXPECT_NE(refusal("sounds", image_program(), {"how.json", 1, 0})
+                .find("it has a.wav: data other than images goes into an .npy or .npz"),
+            std::string::npos);
+}
+
+TEST_F(DataTest, TellsOfArraysWhoseChannelsLieAtTheOtherEnd) {
+  files.contents["x.npy"] = format::write_npy(counting({2, 4, 5, 3}));
+  Program program = program_with(SymInt::symbol("s0"));
+  const auto refusal_for = [&](SymInt channels, SymInt height, SymInt width) {
+    program.graph->placeholders()[0]->meta.val = {
+        TensorMeta{DType::kF32, {SymInt::symbol("s0"), channels, height, width}, {}, false}};
+    return refusal("x.npy", program);
+  };
+  EXPECT_TRUE(refusal_for(3, 4, 5).ends_with("; its channels are last: save x.transpose(0, 3, 1, 2)"));
+  EXPECT_TRUE(refusal_for(5, 3, 4).ends_with("; its channels are second: save x.transpose(0, 2, 3, 1)"));
+  EXPECT_TRUE(refusal_for(3, 4, 6).ends_with("the program needs [s0, 3, 4, 6]"));
+}
+
 TEST_F(DataTest, ReadsLabelsAsSpreadsheetsAndScriptsWriteThem) {
   for (const char* name : {"img/a.bmp", "img/b,c.bmp", "img/d/a.bmp"}) files.add(name, bmp());
   files.add("how.json", "{}");
