@@ -46,7 +46,7 @@ void calibrate(const CalibrateOptions& options, Host& host) {
   check_preprocess(options.data_options, {options.data});
   const Shards shards = parse_shards(options.shard, "--shard");
   const int64_t k = shards.ranges[0].first;
-  Model model = load_model(options.model, host.files, false, options.fixed);
+  Model model = open_to_write(options.model, options.fixed, host);
   check_ops(*model.program.graph);
   if (options.allow_training_mode && !move_exported_model_to_eval(model.program))
     host.print_error("qdq: warning: the model was not exported in training mode; --allow-training-mode does nothing\n");
@@ -130,6 +130,8 @@ void merge(const MergeOptions& options, Host& host) {
     }
   }
   const CalibrationState state = merger.finish(options.partial);
+  if (options.partial && state.shards.all())
+    host.print_error("qdq: warning: --partial does nothing: no part is missing\n");
   const std::string text = print_state(state);
   host.files.write(options.output, format::bytes_of(text));
   const double seconds = host.now_seconds() - began;

@@ -11,7 +11,7 @@ namespace qdq {
 void convert(const ConvertFileOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
   check_onnx_options(options.onnx, options.output);
-  const Model model = load_model(options.input, host.files, false, options.fixed);
+  const Model model = open_to_write(options.input, options.fixed, host);
   warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
   written.write(host.files);
@@ -37,7 +37,7 @@ void fuse(const FuseOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
   check_onnx_options(options.onnx, options.output);
   const BackendConfig& backend = get_backend_config(options.backend);
-  Model model = load_model(options.input, host.files, false, options.fixed);
+  Model model = open_to_write(options.input, options.fixed, host);
   const int64_t folded = fuse_fx(model.program, backend);
   warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);

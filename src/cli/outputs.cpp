@@ -70,6 +70,18 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output) {
 void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host) {
   if (options.signed_activations && !has_int8_activations(written))
     host.print_error("qdq: warning: --onnx-signed-activations does nothing: the model has no int8 activations\n");
+  if (options.dedicated_pairs && !shares_pairs(written))
+    host.print_error(
+        "qdq: warning: --onnx-dedicated-pairs does nothing: no two operators of this model read the same quantized "
+        "value\n");
+}
+
+Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host) {
+  const bool is_fixed = !fixed.values.empty() || !fixed.shapes.empty();
+  QDQ_CHECK_USAGE(!is_fixed || !path.ends_with(".pt2"), "--fix is for ONNX models only, but ", path,
+                  " is a .pt2 file; export the program again with ",
+                  fixed.values.empty() ? fixed.shapes.begin()->first : fixed.values.begin()->first, " fixed");
+  return load_model(path, host.files, false, fixed);
 }
 
 }  // namespace qdq

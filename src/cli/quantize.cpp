@@ -184,7 +184,7 @@ std::string verdicts_line(const Program& converted, const RuntimeProfile& profil
 void warn(const std::string& message, Host& host) { host.print_error(concat("qdq: warning: ", message, "\n")); }
 
 Model open_float(const QuantizeOptions& options, Host& host) {
-  Model model = load_model(options.model, host.files, false, options.fixed);
+  Model model = open_to_write(options.model, options.fixed, host);
   try {
     check_ops(*model.program.graph);
   } catch (const Error& error) {

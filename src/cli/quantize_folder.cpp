@@ -111,7 +111,7 @@ void quantize_folder(const QuantizeOptions& options, Host& host) {
   const double began = host.now_seconds();
   const std::vector<std::string> known = transformers_js_dtypes();
   const std::vector<std::string>& dtypes = options.dtypes.empty() ? known : options.dtypes;
-  const Model model = load_model(options.model, host.files, false, options.fixed);
+  const Model model = open_to_write(options.model, options.fixed, host);
   for (const std::string& dtype : dtypes)
     transformers_js_path(transformers_js_file(model.program, dtype), options.model_file_name);
   const std::unique_ptr<Data> data =

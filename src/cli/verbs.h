@@ -9,6 +9,7 @@
 #include "cli/host.h"
 #include "data/data.h"
 #include "format/json_fwd.h"
+#include "io/model.h"
 #include "io/onnx.h"
 #include "lower/decoder.h"
 #include "lower/lower.h"
@@ -284,8 +285,11 @@ inline const std::vector<std::string> kModelEndings = {".onnx", ".pt2"};
 void check_outputs(const std::vector<OutputFile>& outputs, const std::vector<std::string>& inputs, Host& host);
 // Refuses settings of .onnx files (--onnx-opset, ...) where the output is another kind of file.
 void check_onnx_options(const OnnxOptions& options, const std::string& output);
-// Warns of --onnx-signed-activations where the program has no int8 activations.
+// Warns of --onnx-signed-activations where the program has no int8 activations, and of --onnx-dedicated-pairs where no
+// pair is shared.
 void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host);
+// load_model() with --fix, which is wrong usage with a .pt2 file. The model need not run.
+Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host);
 // What the data holds and the program does not read.
 void print_warnings(const Data& data, Host& host);
 // Throws CLI::ValidationError if a file that is there has a name with a problem.

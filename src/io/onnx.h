@@ -103,6 +103,8 @@ format::Parts save_onnx_parts(const Program& program, const OnnxOptions& options
 std::string onnx_saturation_warning(const Program& program);
 // Whether signed_activations changes how a program is written.
 bool has_int8_activations(const Program& program);
+// Whether several operators read one quantized activation, so that `dedicated_pairs` changes the file.
+bool shares_pairs(const Program& program);
 // A model that is one file. Throws Error{kUnsupported} if it is too large for that.
 std::vector<std::byte> save_onnx(const Program& program, const OnnxOptions& options = {});
 

@@ -1,8 +1,10 @@
 #include "io/onnx/dedicated_pairs.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "io/onnx.h"
 #include "op/facts.h"
 
 namespace qdq {
@@ -26,7 +28,24 @@ bool quantizes_a_value(const Node& node) {
          (scale == nullptr || scale->op() == Node::Op::kGetAttr);
 }
 
+// The readers of its float values, behind each dequantize node.
+size_t count_readers(const Node& quantize) {
+  size_t readers = 0;
+  for (const Node* dequantize : quantize.users())
+    if (is_a(*dequantize, Family::kDequantize)) readers += dequantize->users().size();
+  return readers;
+}
+
 }  // namespace
+
+bool shares_pairs(const Program& program) {
+  return std::ranges::any_of(program.graph->nodes(), [](const Node* node) {
+    return (quantizes_a_value(*node) && count_readers(*node) > 1) ||
+           std::ranges::any_of(node->args(), [](const Argument& argument) {
+             return argument.is<Subprogram>() && shares_pairs(*argument.as<Subprogram>());
+           });
+  });
+}
 
 int64_t dedicate_pairs(Program& program) {
   int64_t pairs = 0;

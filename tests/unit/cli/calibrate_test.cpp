@@ -75,6 +75,10 @@ TEST_F(CalibrateTest, JsonTellsWhatWasDone) {
   EXPECT_EQ(merged["parts"], 1);
   EXPECT_EQ(merged["shards"], "2/3");
   EXPECT_EQ(merged["samples"], 30);
+  EXPECT_EQ(host.err.find("--partial does nothing"), std::string::npos) << host.err;
+  ASSERT_EQ(run(calibrate("1/1", "all.json")), 0) << host.err;
+  ASSERT_EQ(run({"merge", "all.json", "--partial", "-o", "merged.json"}), 0) << host.err;
+  EXPECT_NE(host.err.find("warning: --partial does nothing: no part is missing"), std::string::npos) << host.err;
 }
 
 TEST_F(CalibrateTest, AnyShardsMergedInAnyWayAreOneProcess) {

@@ -260,6 +260,13 @@ TEST_F(Profiles, GiveEachReaderItsPairWhereThatIsWanted) {
   quantized("ort");
   ASSERT_EQ(run({"run", "ort.onnx", "--inputs", "x.npz", "-o", "shared.npz"}), 0) << host.err;
   EXPECT_EQ(host.contents["own.npz"], host.contents["shared.npz"]);
+  ASSERT_EQ(run({"convert", "ort.onnx", "own.onnx", "--onnx-dedicated-pairs"}), 0) << host.err;
+  EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
+  ASSERT_EQ(run({"convert", "own.onnx", "again.onnx", "--onnx-dedicated-pairs"}), 0) << host.err;
+  EXPECT_NE(host.err.find("warning: --onnx-dedicated-pairs does nothing: no two operators of this model read the same "
+                          "quantized value"),
+            std::string::npos)
+      << host.err;
   EXPECT_EQ(run({"convert", "m.onnx", "again.onnx", "--onnx-dedicated-pairs"}), 1);
   EXPECT_NE(host.err.find("no activation of the model is quantized"), std::string::npos) << host.err;
 }
