@@ -112,19 +112,27 @@ void measure(std::vector<Contestant>& contestants, const BenchmarkOptions& optio
   for (Contestant& one : contestants) one.session->run_repeated(one.inputs, kRepeats, one.alone);
 }
 
+// Medians over all runs in milliseconds; how many times as fast as the first model each is.
 std::string latency_table(const std::vector<Contestant>& contestants, int64_t batch) {
   size_t width = 5;
   for (const Contestant& one : contestants) width = std::max(width, one.model.size());
   std::string out = concat("model", std::string(width - 5, ' '),
-                           "    median       p10       p90       p99   CPU      samples/s   first run\n");
+                           "  median ms    p10 ms    p90 ms    p99 ms    CPU ms  samples/s  first run ms",
+                           contestants.size() > 1 ? "   speed\n" : "\n");
+  const double first = quantile(contestants[0].wall, 0.5);
   for (const Contestant& one : contestants) {
     const double median = quantile(one.wall, 0.5);
     char line[160];
-    std::snprintf(line, sizeof line, "  %8.3f  %8.3f  %8.3f  %8.3f  %8.3f ms  %8.1f  %8.1f ms\n", kMilli * median,
+    std::snprintf(line, sizeof line, "  %9.3f  %8.3f  %8.3f  %8.3f  %8.3f  %9.1f  %12.1f", kMilli * median,
                   kMilli * quantile(one.wall, 0.1), kMilli * quantile(one.wall, 0.9), kMilli * quantile(one.wall, 0.99),
                   kMilli * quantile(one.cpu, 0.5), median > 0 ? static_cast<double>(batch) / median : 0.0,
                   kMilli * (one.prepare_seconds + one.first_seconds));
     out += one.model + std::string(width - one.model.size(), ' ') + line;
+    if (contestants.size() > 1) {
+      std::snprintf(line, sizeof line, "  %5.2fx", median > 0 ? first / median : 0.0);
+      out += line;
+    }
+    out += "\n";
   }
   return out;
 }
@@ -270,8 +278,9 @@ void benchmark(const BenchmarkOptions& options, Host& host) {
 
 void add_benchmark(CommandLine& line) {
   const auto options = std::make_shared<BenchmarkOptions>();
-  CLI::App* verb = line.verb("benchmark", "measure how fast models run, and where the time goes",
-                             [options](Host& host) { benchmark(*options, host); });
+  CLI::App* verb =
+      line.verb("benchmark", "measure how fast models run, and where the time goes",
+                "qdq benchmark model.onnx model.int8.onnx", [options](Host& host) { benchmark(*options, host); });
   verb->add_option("MODEL", options->models, "the models (.pt2 or .onnx), run in turns")->required();
   CLI::Option* batch =
       verb->add_option("--batch", options->batch, "samples per run (1)")->type_name("N")->check(whole_number(1));

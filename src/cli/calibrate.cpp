@@ -152,6 +152,7 @@ void merge(const MergeOptions& options, Host& host) {
 void add_calibrate(CommandLine& line) {
   const auto options = std::make_shared<CalibrateOptions>();
   CLI::App* verb = line.verb("calibrate", "calibrate on one part of the samples and write the statistics, for merge",
+                             "qdq calibrate model.onnx --data samples.npz --shard 1/2 -o part1.json",
                              [options](Host& host) { calibrate(*options, host); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("--data", options->data, "samples to calibrate on: .npz, .npy, or images in a folder or a .tar")
@@ -180,8 +181,9 @@ void add_calibrate(CommandLine& line) {
 
 void add_merge(CommandLine& line) {
   const auto options = std::make_shared<MergeOptions>();
-  CLI::App* verb = line.verb("merge", "merge the statistics that calibrate wrote, for quantize --calibrate",
-                             [options](Host& host) { merge(*options, host); });
+  CLI::App* verb =
+      line.verb("merge", "merge the statistics that calibrate wrote, for quantize --calibrate",
+                "qdq merge part1.json part2.json -o statistics.json", [options](Host& host) { merge(*options, host); });
   verb->add_option("PART", options->parts, "the parts, in any order; a folder means all *.json files in it")
       ->required();
   verb->add_option("-o,--output", options->output,

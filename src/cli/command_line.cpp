@@ -40,12 +40,30 @@ std::string named(const char* words, const std::set<CLI::Option*>& options) {
 // Help for a terminal of 80 columns. What an option needs and what it does not go with follows its description.
 struct HelpFormatter : CLI::Formatter {
   static constexpr size_t kColumns = 80;
+  static constexpr const char* kEveryVerb = "General";
 
   std::string make_subcommand(const CLI::App* verb) const override {
     std::ostringstream out;
     const size_t indent = get_column_width();
     CLI::detail::format_help(out, verb->get_name(), in_lines(verb->get_description(), kColumns - indent), indent);
     return out.str();
+  }
+
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    if (mode == CLI::AppFormatMode::Sub) return make_expanded(app);
+    return make_description(app) + make_usage(app, std::move(name)) + make_positionals(app) + by_headings(app) +
+           make_subcommands(app, mode) + make_footer(app);
+  }
+
+  // The options under their headings, those of every verb last.
+  std::string by_headings(const CLI::App* app) const {
+    std::string out, last;
+    for (const std::string& heading : app->get_groups()) {
+      const std::vector<const CLI::Option*> options = app->get_options(
+          [&](const CLI::Option* option) { return option->get_group() == heading && option->nonpositional(); });
+      if (!options.empty()) (heading == kEveryVerb ? last : out) += make_group(heading, false, options);
+    }
+    return out + last;
   }
 
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -85,8 +103,8 @@ CommandLine::CommandLine(ReadableHost& host, std::string command) : host(host), 
   app.footer("qdq VERB --help lists the options of a verb.");
 }
 
-CLI::App* CommandLine::verb(const char* name, const char* description, std::function<void(Host&)> body,
-                            std::function<void()> check) {
+CLI::App* CommandLine::verb(const char* name, const char* description, const char* example,
+                            std::function<void(Host&)> body, std::function<void()> check) {
   CLI::App* verb = app.add_subcommand(name, description)->group("Verbs");
   verb->add_option("--threads", threads, "threads to use (1); results do not depend on it")
       ->type_name("N")
@@ -108,6 +126,8 @@ CLI::App* CommandLine::verb(const char* name, const char* description, std::func
         const bool fits = end != text.c_str() && *end == 0 && seconds > 0 && seconds <= kMost;
         return fits ? "" : "found " + text + ", wanted a number of seconds above 0, such as 30 or 0.5";
       });
+  for (CLI::Option* option : verb->get_options(nullptr)) option->group(HelpFormatter::kEveryVerb);
+  verb->footer(concat("Example:\n  ", example));
   verb->callback([this, verb, body = std::move(body), check = std::move(check)] {
     // What a shell's variable gives that is not set.
     for (const CLI::Option* option : verb->get_options())

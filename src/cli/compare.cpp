@@ -149,6 +149,7 @@ void add_compare(CommandLine& line) {
   const auto options = std::make_shared<CompareOptions>();
   CLI::App* verb = line.verb(
       "compare", "compare models with their float model, operator by operator",
+      "qdq compare model.onnx model.int8.onnx --data samples.npz",
       [&line, options](Host& host) {
         options->command = line.command;
         compare(*options, host);

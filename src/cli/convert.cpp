@@ -24,8 +24,8 @@ void convert(const ConvertFileOptions& options, Host& host) {
 
 void add_convert(CommandLine& line) {
   const auto options = std::make_shared<ConvertFileOptions>();
-  CLI::App* verb =
-      line.verb("convert", "write a model as .pt2 or .onnx", [options](Host& host) { convert(*options, host); });
+  CLI::App* verb = line.verb("convert", "write a model as .pt2 or .onnx", "qdq convert model.pt2 model.onnx",
+                             [options](Host& host) { convert(*options, host); });
   verb->add_option("IN", options->input, "the model (.pt2 or .onnx)")->required();
   verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
   add_onnx_options(*verb, options->onnx);
@@ -53,7 +53,7 @@ void fuse(const FuseOptions& options, Host& host) {
 void add_fuse(CommandLine& line) {
   const auto options = std::make_shared<FuseOptions>();
   CLI::App* verb = line.verb("fuse", "fold a float model's batch norms into the layers in front",
-                             [options](Host& host) { fuse(*options, host); });
+                             "qdq fuse model.pt2 fused.pt2", [options](Host& host) { fuse(*options, host); });
   verb->add_option("IN", options->input, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
   verb->add_option("--fx", options->backend, "the backend config whose fusions to apply (native)")

@@ -131,6 +131,7 @@ std::string man_page(const CLI::App& app) {
       if (option->get_positional())
         out += concat(" ", option->get_name(true), option->get_expected_max() > 1 ? " ..." : "");
     out += concat("\"\n", roff(verb->get_description()), ".\n");
+    if (!verb->get_footer().empty()) out += concat(".PP\n.nf\n", roff(verb->get_footer()), "\n.fi\n");
     for (const CLI::Option* option : verb->get_options()) {
       std::string names;
       for (const std::string& name : option->get_snames()) names += concat(names.empty() ? "" : ", ", "-", name);

@@ -87,6 +87,7 @@ void generate(const RunOptions& options, Host& host) {
 }
 
 void add_generate_options(CLI::App& verb, RunOptions& options, const std::vector<CLI::Option*>& of_samples) {
+  const OptionsUnder heading(verb, "Tokens of a decoder");
   CLI::Option* generate = verb.add_option("--generate", options.generate,
                                           "for decoders: print the ids of the N tokens that follow the prompt")
                               ->type_name("N")

@@ -257,7 +257,7 @@ void inspect(const InspectOptions& options, Host& host) {
 void add_inspect(CommandLine& line) {
   const auto options = std::make_shared<InspectOptions>();
   CLI::App* verb = line.verb(
-      "inspect", "show a model's inputs, outputs, tensors and operators",
+      "inspect", "show a model's inputs, outputs, tensors and operators", "qdq inspect model.onnx --explain",
       [options](Host& host) { inspect(*options, host); },
       [&line, options] {
         const bool needs_quantizer = options->explain || options->capabilities;

@@ -87,11 +87,20 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> w
   };
 }
 
+OptionsUnder::OptionsUnder(CLI::App& verb, std::string heading)
+    : verb_(verb), heading_(std::move(heading)), first_(verb.get_options().size()) {}
+
+OptionsUnder::~OptionsUnder() {
+  const std::vector<CLI::Option*> options = verb_.get_options(nullptr);
+  for (size_t i = first_; i < options.size(); ++i) options[i]->group(heading_);
+}
+
 void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted) {
   if (!is_there && verb.count(option) > 0) throw CLI::RequiresError(option, wanted);
 }
 
 void add_data_options(CLI::App& verb, DataOptions& options) {
+  const OptionsUnder heading(verb, "Samples");
   verb.add_option("--preprocess", options.preprocess,
                   "how images become inputs: a JSON file with resize, crop, scale, mean, std, ...")
       ->type_name("FILE.json");
@@ -125,6 +134,7 @@ CLI::Option* add_metric_option(CLI::App& verb, std::string& metric) {
 }
 
 CLI::Option* add_label_options(CLI::App& verb, std::string& labels, std::string& classes) {
+  const OptionsUnder heading(verb, "Samples");
   verb.add_option("--classes", classes,
                   "the names of the classes, one per line; with --labels folders, the names of the folders")
       ->type_name("FILE.txt");
@@ -162,6 +172,7 @@ CLI::Option* add_group_size_option(CLI::App& verb, int64_t& group_size) {
 }
 
 CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
+  const OptionsUnder heading(verb, "What to quantize");
   auto* quantizer =
       verb.add_option("--quantizer", options.quantizer, "xnnpack (default; weights per channel) or x86-inductor")
           ->type_name("NAME")
@@ -213,12 +224,14 @@ CLI::Option* add_quantizer_options(CLI::App& verb, QuantizerOptions& options) {
 }
 
 CLI::Option* add_qat_option(CLI::App& verb, QuantizerOptions& options) {
+  const OptionsUnder heading(verb, "What to quantize");
   return verb.add_flag(
       "--qat", options.qat,
       "prepare the model as qdq train does: with fake quantizers, and batch norms rounded with their convolutions");
 }
 
 std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options) {
+  const OptionsUnder heading(verb, "ONNX files");
   auto* opset = verb.add_option("--onnx-opset", options.opset,
                                 "the opset of the .onnx file, 17 to 21 (default: the first that has all operators)")
                     ->check(whole_number(17, 21))
@@ -252,6 +265,7 @@ std::vector<CLI::Option*> add_onnx_options(CLI::App& verb, OnnxOptions& options)
 }
 
 void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
+  const OptionsUnder heading(verb, "ONNX files");
   verb.add_option_function<std::vector<std::string>>(
           "--fix",
           [&fixed](const std::vector<std::string>& words) {
@@ -265,6 +279,7 @@ void add_fix_option(CLI::App& verb, OnnxFixed& fixed) {
 }
 
 void add_session_options(CLI::App& verb, SessionOptions& options) {
+  const OptionsUnder heading(verb, "How it runs");
   verb.add_option("--backend", options.backend, "reference, simd or onednn (native builds)")
       ->type_name("NAME")
       ->check(one_of({"reference", "simd", "onednn"}));

@@ -23,6 +23,20 @@ std::function<std::string(const std::string&)> whole_number(int64_t lowest, int6
 // Accepts these words, and names the nearest for another.
 std::function<std::string(const std::string&)> one_of(std::vector<std::string> words);
 
+// While it lives, help lists the options that a verb gets under this heading.
+class OptionsUnder {
+ public:
+  OptionsUnder(CLI::App& verb, std::string heading);
+  ~OptionsUnder();
+  OptionsUnder(const OptionsUnder&) = delete;
+  OptionsUnder& operator=(const OptionsUnder&) = delete;
+
+ private:
+  CLI::App& verb_;
+  std::string heading_;
+  size_t first_;
+};
+
 void add_data_options(CLI::App& verb, DataOptions& options);
 // Throws CLI::RequiresError for an option that was given and does nothing, since what it belongs to is not there.
 void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted);

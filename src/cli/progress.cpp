@@ -19,7 +19,7 @@ Progress::Progress(Host& host, std::string stage, int64_t total, std::string uni
     : host_(host), stage_(std::move(stage)), unit_(std::move(unit)), total_(total), began_(host.now_seconds()) {
   if (host_.is_quiet()) return;
   if (host_.error_is_terminal()) draw();
-  else host_.print_error(concat(stage_, ": ", counted(total_, unit_), "\n"));
+  else host_.print_error(unit_ == "%" ? stage_ + "\n" : concat(stage_, ": ", counted(total_, unit_), "\n"));
 }
 
 Progress::~Progress() {
@@ -36,9 +36,9 @@ void Progress::advance() {
 void Progress::draw() {
   drawn_ = host_.now_seconds();
   const int64_t filled = total_ > 0 ? done_ * kBarWidth / total_ : 0;
-  std::string line =
-      concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'),
-             std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", done_, "/", total_, " ", unit_);
+  std::string line = concat(stage_, " [", std::string(static_cast<size_t>(filled), '#'),
+                            std::string(static_cast<size_t>(kBarWidth - filled), '.'), "] ", done_,
+                            unit_ == "%" ? "" : concat("/", total_, " "), unit_);
   if (done_ > 0 && done_ < total_) {
     const double left = (drawn_ - began_) / static_cast<double>(done_) * static_cast<double>(total_ - done_);
     line += concat(", ", human_seconds(left), " left");

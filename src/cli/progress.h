@@ -10,7 +10,7 @@ namespace qdq {
 
 class Progress {
  public:
-  // Begins a stage: "calibrating", of so many "batches".
+  // Begins a stage: "calibrating", of so many "batches", or of 100 "%".
   Progress(Host& host, std::string stage, int64_t total, std::string unit);
   // Wipes the bar.
   ~Progress();

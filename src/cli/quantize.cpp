@@ -374,13 +374,29 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
 
 // What the written graph looks like.
 void add_graph_options(CLI::App& verb, QuantizeOptions& options) {
+  const OptionsUnder heading(verb, "What to quantize");
   verb.add_flag("--reference-representation", options.use_reference_representation,
                 "write the integer arithmetic as operators of the graph");
   verb.add_flag("--no-fold-quantize", options.no_fold_quantize,
                 "keep float weights, each followed by a quantize operator");
 }
 
+void add_report_options(CLI::App& verb, QuantizeOptions& options) {
+  const OptionsUnder heading(verb, "Reports");
+  verb.add_option("--observers", options.observers, "write the class, settings, state and tensors of every observer")
+      ->type_name("FILE.json");
+  verb.add_option("--report", options.report,
+                  "write a page that shows each layer's result and error, and the observed ranges")
+      ->type_name("FILE.html");
+  verb.add_option("--test", options.test,
+                  "samples for the report's comparison of both models (default: those of --calibrate)")
+      ->type_name("DATA");
+  verb.add_flag("--time-layers", options.time_layers,
+                "run both models on the first batch, and list the layers that int8 makes no faster on this machine");
+}
+
 void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>& options) {
+  const OptionsUnder heading(verb, "Accuracy, size and speed");
   verb.add_flag("--recover", options->recover,
                 "recover accuracy on the samples by better ranges, outputs and biases, without labels or training; "
                 "without samples, correct biases from batch norms");
@@ -425,6 +441,10 @@ void add_recovery_options(CLI::App& verb, const std::shared_ptr<QuantizeOptions>
   verb.add_option("--search", options->search,
                   "the file that keeps the search for these goals; a later run resumes from it")
       ->type_name("FILE.json");
+  verb.add_flag("--awq", options->awq,
+                "scale the channels that weights in groups (--group-size) read, so that large activations lose least");
+  verb.add_flag("--gptq", options->gptq,
+                "round weights in groups (--group-size) so that layers keep their outputs on the samples");
 }
 
 void check_files(const QuantizeOptions& options, Host& host) {
@@ -517,6 +537,7 @@ void add_quantize(CommandLine& line) {
   const auto options = std::make_shared<QuantizeOptions>();
   CLI::App* verb = line.verb(
       "quantize", "make a calibrated int8 model from a float one",
+      "qdq quantize model.onnx --calibrate images/ --preprocess preprocess.json \\\n    -o model.int8.onnx",
       [&line, options](Host& host) {
         options->command = line.command;
         quantize(*options, host);
@@ -544,24 +565,11 @@ void add_quantize(CommandLine& line) {
   add_data_options(*verb, options->data_options);
   add_graph_options(*verb, *options);
   add_recovery_options(*verb, options);
-  verb->add_flag("--awq", options->awq,
-                 "scale the channels that weights in groups (--group-size) read, so that large activations lose least");
-  verb->add_flag("--gptq", options->gptq,
-                 "round weights in groups (--group-size) so that layers keep their outputs on the samples");
-  verb->add_flag("--time-layers", options->time_layers,
-                 "run both models on the first batch, and list the layers that int8 makes no faster on this machine");
   verb->add_option("--backend", options->backend,
                    "calibrate on simd (default; all builds write the same file) or onednn")
       ->type_name("NAME")
       ->check(one_of({"simd", "onednn"}));
-  verb->add_option("--observers", options->observers, "write the class, settings, state and tensors of every observer")
-      ->type_name("FILE.json");
-  verb->add_option("--report", options->report,
-                   "write a page that shows each layer's result and error, and the observed ranges")
-      ->type_name("FILE.html");
-  verb->add_option("--test", options->test,
-                   "samples for the report's comparison of both models (default: those of --calibrate)")
-      ->type_name("DATA");
+  add_report_options(*verb, *options);
   add_label_options(*verb, options->labels, options->classes);
   for (CLI::Option* fixed : add_onnx_options(*verb, options->onnx)) runtime->excludes(fixed);
   add_fix_option(*verb, options->fixed);

@@ -73,7 +73,7 @@ void recipe(const RecipeOptions& options, Host& host) {
 void add_recipe(CommandLine& line) {
   const auto options = std::make_shared<RecipeOptions>();
   CLI::App* verb = line.verb("recipe", "print a recipe to start from, with every field explained",
-                             [options](Host& host) { recipe(*options, host); });
+                             "qdq recipe model.onnx >recipe.json", [options](Host& host) { recipe(*options, host); });
   verb->add_option("MODEL", options->model, "a model (.pt2 or .onnx); the recipe lists its modules and operators");
   CLI::Option* runtime = add_quantizer_options(*verb, options->quantizer);
   runtime->excludes(add_qat_option(*verb, options->quantizer));

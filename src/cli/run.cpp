@@ -329,7 +329,8 @@ void print_summary(const std::string& text, const format::Json& fields, bool jso
 
 void add_run(CommandLine& line) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App* verb = line.verb("run", "run a model", [options](Host& host) { run(*options, host); });
+  CLI::App* verb = line.verb("run", "run a model", "qdq run model.onnx --inputs samples.npz -o outputs.npz",
+                             [options](Host& host) { run(*options, host); });
   verb->add_option("MODEL", options->model, "the model (.pt2 or .onnx)")->required();
   CLI::Option* inputs =
       verb->add_option("--inputs", options->inputs, "its inputs: .npz, .npy, or images in a folder or a .tar")
@@ -350,6 +351,7 @@ void add_evaluate(CommandLine& line) {
   const auto options = std::make_shared<EvaluateOptions>();
   CLI::App* verb = line.verb(
       "evaluate", "measure how often models are right, and how often they agree with the first",
+      "qdq evaluate model.onnx model.int8.onnx --data samples.npz --labels labels.csv",
       [options](Host& host) { evaluate(*options, host); },
       [&line, options] {
         require(*line.app.get_subcommand("evaluate"), "--classes", !options->labels.empty(), "--labels");

@@ -31,7 +31,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
     }
   }
   constexpr int64_t kParts = 100;
-  Progress progress(host, "leaving out one at a time", kParts, "parts");
+  Progress progress(host, "trying each operator alone, and all but it", kParts, "%");
   int64_t shown = 0;
   Recovery recovery(prepared, std::move(batches), [&](const std::string&, double done) {
     for (; static_cast<double>(shown) < done * static_cast<double>(kParts); ++shown) progress.advance();
@@ -62,6 +62,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
 void add_sensitivity(CommandLine& line) {
   const auto options = std::make_shared<SensitivityOptions>();
   CLI::App* verb = line.verb("sensitivity", "find the operators of a float model that lose most as integers",
+                             "qdq sensitivity model.onnx --calibrate samples.npz",
                              [options](Host& host) { sensitivity(*options, host); });
   verb->add_option("MODEL", options->model, "the float model (.pt2 or .onnx)")->required();
   verb->add_option("--calibrate", options->data,

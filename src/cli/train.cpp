@@ -245,6 +245,7 @@ void print_trained(const TrainOptions& options, const std::vector<double>& epoch
 
 // What training_options makes TrainingOptions of.
 void add_optimizer_options(CLI::App& verb, const std::shared_ptr<TrainOptions>& options) {
+  const OptionsUnder heading(verb, "Training");
   verb.add_option("--loss", options->loss, "cross_entropy (default), or mse, which needs --distill 1")
       ->type_name("NAME")
       ->check(one_of({"cross_entropy", "mse"}));
@@ -367,6 +368,7 @@ void add_train(CommandLine& line) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = line.verb(
       "train", "make an int8 model by quantization-aware training",
+      "qdq train model.onnx --data images/ --labels folders \\\n    --preprocess preprocess.json -o model.int8.onnx",
       [options](Host& host) {
         options->quantizer.qat = true;
         train(*options, host);

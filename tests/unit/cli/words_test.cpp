@@ -50,6 +50,31 @@ TEST_F(WordsTest, HelpFitsATerminalOf80Columns) {
       << host.out;
 }
 
+TEST_F(WordsTest, HelpGroupsOptionsAndEndsWithACommandThatRuns) {
+  ASSERT_EQ(run({"help", "quantize"}), 0);
+  size_t at = 0;
+  for (const char* heading :
+       {"\nOptions:\n  --calibrate", "\nWhat to quantize:\n  --quantizer", "\nSamples:\n  --preprocess",
+        "\nAccuracy, size and speed:\n  --recover", "\nReports:\n  --observers", "\nONNX files:\n  --onnx-opset",
+        "\nGeneral:\n  -h,--help", "\nExample:\n  qdq quantize"}) {
+    const size_t found = host.out.find(heading, at);
+    ASSERT_NE(found, std::string::npos) << heading << "\n" << host.out;
+    at = found;
+  }
+  for (const char* verb : {"quantize", "calibrate", "merge", "train", "run", "evaluate", "compare", "sensitivity",
+                           "benchmark", "inspect", "recipe", "convert", "fuse"}) {
+    ASSERT_EQ(run({"help", verb}), 0);
+    std::istringstream words(host.out.substr(host.out.find("\nExample:\n  qdq ") + 16));
+    std::vector<std::string> command;
+    for (std::string word; words >> word;)
+      if (word != "\\" && !word.starts_with('>')) command.push_back(word);
+    ASSERT_EQ(command.at(0), verb);
+    const bool is_there = std::ranges::find(command, "model.pt2") != command.end();
+    EXPECT_EQ(run(command), is_there ? 0 : 1) << verb << ": " << host.err;
+    EXPECT_TRUE(is_there || says("no such file")) << verb << ": " << host.err;
+  }
+}
+
 TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
   for (const auto& [args, meant] :
        {std::pair(std::vector<std::string>{"quantize", "model.pt2", "--calibrte", "data.npz"}, "--calibrate"),
