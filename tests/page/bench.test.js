@@ -20,6 +20,8 @@ const {
   text,
 } = require("./page.js");
 
+const onnx = require("./onnx.js");
+
 const tested = inBrowser();
 
 const isInSight = (page, selector) =>
@@ -98,6 +100,76 @@ test("the verdict says what is broken and which data says nothing", async () => 
     "Broken: the int8 model does not answer as the float model does",
     expect.any(String),
   ]);
+  // The next step is a click away, once.
+  await page.click("#recover-now");
+  await page.waitForSelector("#remedies");
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.startsWith("Done"));
+  expect(await page.isChecked("#recover")).toBe(true);
+  expect(await page.locator("#recover-now").count()).toBe(0);
+  expect(problems).toEqual([]);
+});
+
+test("the verdict tells close calls from errors, and blames no layer for the noise of many", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  let seed = 11;
+  const noise = () => (seed = (seed * 16807) % 2147483647) / 1073741823.5 - 1;
+  // Three scores that differ by a thousandth.
+  const weights = Array.from({ length: 8 }, noise).flatMap((w) => [w, w + noise() / 1e3, w + noise() / 1e3]);
+  const file = onnx.model(
+    "close",
+    onnx.node("MatMul", ["x", "w"], "y"),
+    onnx.constant("w", [8, 3], Float32Array.from(weights)),
+    onnx.value(11, "x", [8]),
+    onnx.value(12, "y", [3]),
+  );
+  await page.setInputFiles("#model-file", buffer("close.onnx", file));
+  await page.waitForSelector("#layers-view tbody tr");
+  const samples = Array.from({ length: 64 * 8 }, noise);
+  await page.setInputFiles("#calibration-files", buffer("x.npy", npy([64, 8], samples)));
+  await page.waitForSelector("#start:not([disabled])");
+  await quantize(page);
+  expect(parseFloat(await text(page, "#agreement"))).toBeLessThan(90);
+  expect(parseFloat(await text(page, "#sqnr"))).toBeGreaterThan(30);
+  expect(await text(page, "#verdict")).toBe("Close calls: the float model hardly prefers one answer");
+  expect(await text(page, "#result .verdict")).toMatch(/Yet its outputs differ by only \d\.\d % \(\d\d\.\d dB\)/);
+
+  // Ten products that keep what the samples are and make all noise beside it larger.
+  const kept = Array.from({ length: 8 }, (_, i) => (i === 0 ? 0.75 : -0.25));
+  const product = Float32Array.from({ length: 64 }, (_, at) => {
+    const [row, column] = [Math.floor(at / 8), at % 8];
+    return (row === column ? 1.3 : 0) - 0.3 * kept[row] * kept[column];
+  });
+  const layers = Array.from({ length: 10 }, (_, i) => i);
+  const deep = onnx.model(
+    "deep",
+    ...layers.map((i) => onnx.node("MatMul", [`t${i}`, `w${i}`], `t${i + 1}`)),
+    onnx.node("Unsqueeze", ["t10", "one"], "y"),
+    ...layers.map((i) => onnx.constant(`w${i}`, [8, 8], product)),
+    onnx.constant("one", [1], new BigInt64Array([1n])),
+    onnx.value(11, "t0", [8]),
+    onnx.value(12, "y", [1, 8]),
+  );
+  await page.setInputFiles("#model-file", buffer("deep.onnx", deep));
+  await page.waitForSelector("#calibration-summary:empty", { state: "attached" });
+  const along = Array.from({ length: 64 }, noise).flatMap((size) => kept.map((each) => size * each));
+  await page.setInputFiles("#calibration-files", buffer("x.npy", npy([64, 8], along)));
+  await page.waitForSelector("#start:not([disabled])");
+  await quantize(page);
+  expect(await text(page, "#verdict")).toBe("Look closer: int8 loses some accuracy");
+  expect(await text(page, "#result .verdict")).toMatch(
+    /linear_\d+ adds the most noise \(\d\d\.\d dB\), but the noise of many layers adds up/,
+  );
+  expect(problems).toEqual([]);
+});
+
+test("a model that is quantized already says so where the next step is", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  const file = path.join(scratch, "int8.pt2");
+  qdq("quantize", "model.pt2", "--weights-only", "-o", file);
+  await page.setInputFiles("#model-file", file);
+  await page.waitForFunction(() => /quantized already/.test(document.querySelector("#explained").textContent));
+  expect(await text(page, "#progress-text")).toMatch(/^This model cannot be quantized by this recipe/);
+  expect(await page.isDisabled("#start")).toBe(true);
   expect(problems).toEqual([]);
 });
 
@@ -177,6 +249,8 @@ test("results stand side by side: named, shown, compared, deleted; a reload asks
   expect(await rows.nth(1).textContent()).toContain("1 in float");
 
   await openTab(page, "compare");
+  const compared = () => page.locator("#compare select option:checked").allTextContents();
+  expect(await compared()).toEqual(["one in float", "x86"]); // the newest beside the one before it
   await page.selectOption("#compare-a", "all on int8");
   await page.selectOption("#compare-b", "one in float");
   expect(await page.getByLabel("figures").locator("th").allTextContents()).toEqual(["Figure", ...names.slice(0, 2)]);
@@ -223,6 +297,23 @@ test("a file that cannot be opened is refused in sight, on a phone too", async (
   await page.waitForSelector("#model .problem:not([hidden])");
   expect(await text(page, "#model .problem:not([hidden])")).toContain("broken.onnx could not be opened: ");
   expect(await isInSight(page, "#model .problem:not([hidden])")).toBe(true);
+});
+
+test("tells a model's outputs a line each, by the names that its file has", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  const file = onnx.model(
+    "two",
+    onnx.node("Relu", ["x"], "scores"),
+    onnx.node("Neg", ["x"], "boxes"),
+    onnx.value(11, "x", [8]),
+    onnx.value(12, "scores", [8]),
+    onnx.value(12, "boxes", [8]),
+  );
+  await page.setInputFiles("#model-file", buffer("two.onnx", file));
+  await page.waitForSelector("#model-operators");
+  const outputs = page.locator("#model dd b").last();
+  expect((await outputs.innerText()).split("\n")).toEqual(["scores float32[s0, 8]", "boxes float32[s0, 8]"]);
+  expect(problems).toEqual([]);
 });
 
 test("takes an ONNX model, gives .onnx by default, and quantizes for a runtime", async () => {

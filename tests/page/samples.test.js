@@ -239,6 +239,11 @@ test("trains to the bytes of the command line, and says how the loss fell", asyn
   await page.waitForFunction(() => /^Cancelled/.test(document.querySelector("#progress-text").textContent));
   await page.fill("#epochs", "");
   await quantize(page);
+  await page.fill("#epochs", "1");
+  await page.click("#start");
+  await page.waitForFunction(() =>
+    /^Done: trained in .*; the loss is \d\.\d+\.$/.test(document.querySelector("#progress-text").textContent),
+  );
   expect(problems).toEqual([]);
   await page.close();
 });

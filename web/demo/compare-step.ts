@@ -61,6 +61,7 @@ export function compareStep(store: Store, choose: (node: string) => void): void 
   const pick = h("div", { class: "controls" }, h("label", {}, "Compare ", first), h("label", {}, "with ", second));
   byId("compare").append(h("h2", {}, "Two results side by side"), pick, body);
 
+  let newest = 0;
   function list({ runs }: State): void {
     for (const select of [first, second]) {
       const { value } = select;
@@ -68,10 +69,12 @@ export function compareStep(store: Store, choose: (node: string) => void): void 
       if (runs.some(({ id }) => String(id) === value)) select.value = value;
     }
     // A new result stands beside the one before it.
-    if (first.value === second.value && runs.length > 1) {
+    const last = runs.at(-1)?.id ?? 0;
+    if (runs.length > 1 && (last > newest || first.value === second.value)) {
       first.selectedIndex = runs.length - 2;
       second.selectedIndex = runs.length - 1;
     }
+    newest = last;
   }
 
   function show({ runs }: State): void {

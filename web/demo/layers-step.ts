@@ -103,8 +103,9 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
         for (const user of users) if (read.bytes > (weights.get(user)?.bytes ?? 0)) weights.set(user, weight);
       }
     }
-    if (changed.has("explanation")) {
-      const operators = state.explanation?.operators ?? [];
+    if (changed.has("explanationError") && state.explanationError) counts.textContent = `${state.explanationError}.`;
+    if (changed.has("explanation") && state.explanation) {
+      const operators = state.explanation.operators;
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;
       counts.textContent =
         `${count("quantized")} ${count("quantized") === 1 ? "operator" : "operators"} in int8` +
@@ -113,7 +114,7 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
         (operators.some(({ module }) => module)
           ? ""
           : " The file names no modules. Settings for all operators of a type are under Recipe, Types of layers.") +
-        (state.explanation?.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("") ?? "");
+        state.explanation.conflicts.map(({ message }) => ` Conflict: ${message}.`).join("");
     }
     const isNews = ["explanation", "runs", "shown", "find", "tab"] as const;
     if (isVisible && isNews.some((field) => changed.has(field))) show(state);

@@ -150,7 +150,7 @@ export function modelStep(
     const { nodes, attributes, inputs, outputs } = model.program;
     const weights = attributes.reduce((sum, { bytes }) => sum + bytes, 0);
     const values = (list: typeof inputs): string =>
-      list.map((value) => `${value.name} ${value.dtype ?? ""}${formatShape(value.shape)}`).join(", ");
+      list.map(({ name, called = name, dtype = "", shape }) => `${called} ${dtype}${formatShape(shape)}`).join("\n");
     facts.replaceChildren(
       cards([
         ["Model", name, "", "model-name"],

@@ -63,8 +63,9 @@ function reachedText(reached: Quantized["reached"]): string {
   return `${operators.length === 0 ? "Without any operator" : `With ${count}`} in float the outputs reach ${after}.`;
 }
 
-// `showObservers` is given what the observers see while a calibration runs.
-export function quantizeStep(store: Store, showObservers: (observers: readonly ObserverSummary[]) => void): void {
+// `showObservers` is given what the observers see while a calibration runs. Gives what quantizes again and recovers
+// accuracy.
+export function quantizeStep(store: Store, showObservers: (observers: readonly ObserverSummary[]) => void): () => void {
   const start = h(
     "button",
     { id: "start", type: "button", class: "primary", onclick: () => void quantize() },
@@ -221,11 +222,11 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       await measureShown(engine, how);
       if (engine === store.state.engine && store.state.tab === "result") showResult();
       const { calibrate, convert } = quantized.seconds;
-      if (quantized.losses)
-        return (
-          `Done: trained in ${formatSeconds(calibrate)}; the loss went from ${quantized.losses[0]!.toFixed(3)} ` +
-          `to ${quantized.losses.at(-1)!.toFixed(3)}.`
-        );
+      if (quantized.losses) {
+        const [from, to] = [quantized.losses[0]!, quantized.losses.at(-1)!].map((loss) => loss.toFixed(3));
+        const loss = quantized.losses.length > 1 ? `the loss went from ${from} to ${to}` : `the loss is ${to}`;
+        return `Done: trained in ${formatSeconds(calibrate)}; ${loss}.`;
+      }
       if (quantized.samples > 0)
         return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
       const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
@@ -265,11 +266,21 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
         () => {}, // whoever opened the model is told
       );
     if (busy) return;
-    const ready = !canQuantize(state)
-      ? "Drop calibration data first."
-      : explanation?.needsData === false
-        ? "This recipe finds the ranges of activations while the model runs and needs no calibration data."
-        : "";
+    const ready = state.explanationError
+      ? "This model cannot be quantized by this recipe; the message under Recipe says why."
+      : !canQuantize(state)
+        ? "Drop calibration data first."
+        : explanation?.needsData === false
+          ? "This recipe finds the ranges of activations while the model runs and needs no calibration data."
+          : "";
     if (ready !== told || changed.has("calibration")) line.tell((told = ready));
   });
+
+  return () => {
+    if (start.disabled) return;
+    epochs.value = "";
+    recovers.disabled = wanted.disabled = false;
+    recovers.checked = true;
+    void quantize();
+  };
 }

@@ -39,8 +39,8 @@ export function reportOf(
   };
 }
 
-// `choose` shows an operator in the graph.
-export function resultStep(store: Store, choose: (node: string) => void): void {
+// `choose` shows an operator in the graph, `recover` quantizes again and recovers accuracy.
+export function resultStep(store: Store, choose: (node: string) => void, recover: () => void): void {
   const body = h("div", {});
   byId("result").append(body);
   const stem = (): string => store.state.name.replace(/^.*\//, "").replace(/\.(pt2|onnx)$/i, "");
@@ -135,9 +135,11 @@ export function resultStep(store: Store, choose: (node: string) => void): void {
     const leave = (module: string): void =>
       store.update({ recipe: withSetting(store.state.recipe, "module_name", module, null) });
     const { errors } = run;
+    const { remedies, losses, samples } = run.quantized;
+    const again = remedies || losses || samples === 0 ? undefined : recover;
     const focused = document.activeElement?.id;
     body.replaceChildren(
-      verdictView(verdictOf(run.evaluation, errors, report.dataWarnings), choose, leave),
+      verdictView(verdictOf(run.evaluation, errors, report.dataWarnings), choose, leave, again),
       warningsOf(report),
       cards(summaryOf(report)),
       run.gained && h("p", { id: "gained" }, run.gained),

@@ -84,8 +84,8 @@ export class Store {
 // The data that results are measured on.
 export const measuringData = ({ test, calibration }: State): Chosen | undefined => test ?? calibration;
 // Whether there is all that quantizing takes.
-export const canQuantize = ({ calibration, explanation }: State): boolean =>
-  calibration !== undefined || explanation?.needsData === false;
+export const canQuantize = ({ calibration, explanation, explanationError }: State): boolean =>
+  explanationError === undefined && (calibration !== undefined || explanation?.needsData === false);
 // The run that the views show.
 export const shownRun = ({ runs, shown }: State): Run | undefined => runs.find(({ id }) => id === shown) ?? runs.at(-1);
 // The size of a result's file as its model's or runtime's kind has it.

@@ -9,6 +9,8 @@ export interface Verdict {
   title: string;
   reason: string;
   layer?: LayerError; // that does the most harm
+  isOneOfMany?: boolean; // whether that is little beside what all others do
+  canRecover?: boolean; // whether recovered accuracy may help
 }
 
 // From these on a result is no longer good, or is broken.
@@ -17,6 +19,8 @@ const limits = {
   agreement: { look: 90, broken: 50 }, // percent of the samples
   decibels: { look: 20, broken: 5 }, // of models that do not classify
 };
+const small = 30; // decibels: an error of 3 %, which changes only the answers of close calls
+const aside = 10; // decibels: a layer whose noise is a tenth of the outputs' does not stand out
 
 // SQNR as a number: no error at all is infinite, what is no number is the worst, and NaN where no output compares.
 const decibelsIn = (sqnr: Evaluation["sqnr"]): number =>
@@ -38,6 +42,10 @@ export function worstLayer(errors: readonly LayerError[] = []): LayerError | und
   return known.sort((a, b) => noise(a) - noise(b))[0];
 }
 
+// Whether answers change although the outputs hardly do.
+const isCloseCall = ({ accuracy, sqnr }: Evaluation): boolean =>
+  accuracy !== undefined && !accuracy.top1 && accuracy.agreement < limits.agreement.look && decibelsIn(sqnr) >= small;
+
 function levelOf({ accuracy, sqnr }: Evaluation): "good" | "look" | "broken" {
   const decibels = decibelsIn(sqnr);
   if (decibels < 0) return "broken";
@@ -53,6 +61,9 @@ function levelOf({ accuracy, sqnr }: Evaluation): "good" | "look" | "broken" {
         : "good";
   return decibels < limits.decibels.broken ? "broken" : decibels < limits.decibels.look ? "look" : "good";
 }
+
+const differenceOf = (decibels: number): string =>
+  `${(100 * 10 ** (-decibels / 20)).toFixed(1)} % (${decibels.toFixed(1)} dB)`;
 
 function reasonOf({ accuracy, sqnr }: Evaluation): string {
   const decibels = decibelsIn(sqnr);
@@ -80,8 +91,7 @@ function reasonOf({ accuracy, sqnr }: Evaluation): string {
     words.push(
       decibels === Infinity
         ? "Its outputs are those of the float model, to the bit."
-        : `Its outputs differ from the float model's by ${(100 * 10 ** (-decibels / 20)).toFixed(1)} % ` +
-            `(${decibels.toFixed(1)} dB).`,
+        : `Its outputs differ from the float model's by ${differenceOf(decibels)}.`,
     );
   return words.join(" ");
 }
@@ -98,15 +108,19 @@ export function verdictOf(
       title: "Not measured yet",
       reason: "The int8 model is ready. Its accuracy is not measured yet.",
     };
-  const level = levelOf(evaluation);
+  const isClose = isCloseCall(evaluation);
+  const level = isClose ? "look" : levelOf(evaluation);
   const layer = level === "good" ? undefined : worstLayer(errors);
+  const own = layer && (decibelsOf(layer.own) ?? decibelsOf(layer));
+  const isOneOfMany = own !== undefined && own > decibelsIn(evaluation.sqnr) + aside;
+  const found = { ...(layer && { layer }), isOneOfMany, canRecover: true };
   const reason = reasonOf(evaluation);
   if (level === "broken")
     return {
       level,
       title: "Broken: the int8 model does not answer as the float model does",
       reason,
-      ...(layer && { layer }),
+      ...found,
     };
   // Figures on data that says nothing say nothing.
   if (dataWarnings.length > 0 || (evaluation.warnings?.length ?? 0) > 0)
@@ -115,23 +129,34 @@ export function verdictOf(
       title: "Check the data first: these figures say little",
       reason: "The warning below says what is wrong with the data or its preprocessing.",
     };
+  if (isClose)
+    return {
+      level,
+      title: "Close calls: the float model hardly prefers one answer",
+      reason:
+        `${reasonOf(evaluation)} Yet its outputs differ by only ${differenceOf(decibelsIn(evaluation.sqnr))}. ` +
+        "If they are no scores of classes, only this difference counts.",
+    };
   if (level === "look")
     return {
       level,
-      title: layer ? `Look at layer ${layer.module || layer.node}` : "Look closer: int8 loses some accuracy",
+      title:
+        layer && !isOneOfMany ? `Look at layer ${layer.module || layer.node}` : "Look closer: int8 loses some accuracy",
       reason,
-      ...(layer && { layer }),
+      ...found,
     };
   return { level, title: "Good: the int8 model answers as the float model does", reason };
 }
 
-// `choose` shows an operator in the graph, `leave` leaves its module in float.
+// `choose` shows an operator in the graph, `leave` leaves its module in float, `recover` quantizes again and recovers
+// accuracy.
 export function verdictView(
   verdict: Verdict,
   choose?: (node: string) => void,
   leave?: (module: string) => void,
+  recover?: () => void,
 ): HTMLElement {
-  const { level, title, reason, layer } = verdict;
+  const { level, title, reason, layer, isOneOfMany, canRecover } = verdict;
   const decibels = layer && (decibelsOf(layer.own) ?? decibelsOf(layer));
   const name = layer && (layer.module || layer.node);
   const link = (label: string, act: () => void, id?: string): HTMLElement =>
@@ -152,11 +177,20 @@ export function verdictView(
     { class: `verdict ${level}`, "data-level": level },
     h("h2", choose ? { id: "verdict", tabindex: "-1" } : {}, title),
     h("p", {}, reason),
+    canRecover &&
+      recover &&
+      h(
+        "p",
+        {},
+        link("Recover accuracy", recover, "recover-now"),
+        " by better ranges and corrected biases, without labels or training.",
+      ),
     layer &&
       h(
         "p",
         {},
-        `${name} adds the most noise${decibels === undefined ? "" : ` (${decibels.toFixed(1)} dB)`}. `,
+        `${name} adds the most noise${decibels === undefined ? "" : ` (${decibels.toFixed(1)} dB)`}` +
+          `${isOneOfMany ? ", but the noise of many layers adds up" : ""}. `,
         ...remedy(),
       ),
   );

@@ -6,6 +6,15 @@ import { decibelsOf } from "./graph-view.js";
 /** @typedef {import("qdq").Report} Report */
 
 /**
+ * What a module's name does not tell: the operator's name, and its kind unless the name says it.
+ * @param {string} module
+ * @param {string} node
+ * @param {string} kind
+ */
+const detailOf = (module, node, kind) =>
+  !module ? kind : node.replace(/_\d+$/, "") === kind ? node : `${node}: ${kind}`;
+
+/**
  * An operator as the first cell of a row: its module, its name, its kind. `choose`, if it is there, is called when it
  * is clicked.
  * @param {{ module: string, node: string, op: string }} operator
@@ -23,7 +32,7 @@ export const operatorCell = ({ module, node, op }, choose) => ({
           module || node,
         )
       : module || node,
-    h("small", {}, `${node}: ${shortOperator(op)}`),
+    h("small", {}, detailOf(module, node, shortOperator(op))),
   ),
 });
 
@@ -59,6 +68,9 @@ export function madeOf({ made }) {
   );
 }
 
+/** @param {number} count */
+const samplesOf = (count) => (count === 1 ? "1 sample" : `${count} samples`);
+
 /**
  * The cards of a report's summary, for cards() of dom.js.
  * @param {Report} report
@@ -77,7 +89,7 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     out.push([
       "Layers in int8",
       `${layers.quantized} of ${layers.total}`,
-      samples ? `calibrated on ${samples} samples` : "",
+      samples ? `calibrated on ${samplesOf(samples)}` : "",
       "layers",
     ]);
   if (accuracy?.top1) {
@@ -88,14 +100,14 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     out.push([
       "Same answer as float",
       `${accuracy.agreement.toFixed(2)} %`,
-      `on ${accuracy.samples} samples`,
+      `on ${samplesOf(accuracy.samples)}`,
       "agreement",
     ]);
   if (sqnr !== undefined)
     out.push([
       "SQNR of the output",
       typeof sqnr === "number" ? `${sqnr.toFixed(1)} dB` : sqnr === null ? "no error" : "no number",
-      accuracy ? `measured on ${accuracy.samples} samples` : "measured on the samples",
+      accuracy ? `measured on ${samplesOf(accuracy.samples)}` : "measured on the samples",
       "sqnr",
     ]);
   if (speed) {
