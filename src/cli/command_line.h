@@ -16,7 +16,8 @@ struct CommandLine {
   // `command`: the words as a report shows them.
   CommandLine(ReadableHost& host, std::string command);
 
-  // `example`: a command as help shows it, of 78 columns. `check`, if given, throws a CLI::ParseError for words that do not go together.
+  // `example`: a command as help shows it, of 78 columns. `check`, if given, throws a CLI::ParseError for words that do
+  // not go together.
   CLI::App* verb(const char* name, const char* description, const char* example, std::function<void(Host&)> body,
                  std::function<void()> check = {});
   // What may be used: what --max-memory says, or what the machine has; nothing if nobody knows.

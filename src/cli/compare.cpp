@@ -72,8 +72,8 @@ std::string chart(const LayerComparison& comparison, const CompareOptions& optio
 
 std::string table(const LayerComparison& comparison, size_t candidate, const CompareOptions& options) {
   const Json layers = worst_first(comparison, candidate);
-  std::string out = concat(options.candidates[candidate], " beside ", options.reference, ": ", layers.size(),
-                           " operators, the largest own error first\n");
+  std::string out = concat(options.candidates[candidate], " beside ", options.reference, ": ",
+                           counted(std::ssize(layers), "operators"), ", the largest own error first\n");
   const std::vector<std::string> lost = comparison.unmatched_in_reference(candidate);
   if (!lost.empty()) out += concat("  without a counterpart: ", names(lost), "\n");
   out += "  own dB  all dB  weight dB  cosine  largest error  worst sample  node\n";

@@ -26,7 +26,10 @@ namespace {
 
 std::string describe(const Node& node) {
   const TensorMeta* tensor = node.meta.val.tensor();
-  return tensor ? concat(node.name(), ": ", to_string(tensor->dtype), to_string(tensor->sizes)) : node.name();
+  if (tensor) return concat(node.name(), ": ", to_string(tensor->dtype), to_string(tensor->sizes));
+  const auto& value = node.meta.val.value;
+  const bool is_number = std::holds_alternative<SymInt>(value) || std::holds_alternative<double>(value);
+  return is_number ? concat(node.name(), ": a number") : node.name();
 }
 
 std::string operators(const Graph& graph) {
@@ -193,11 +196,11 @@ std::string overview(const Program& program, const std::string& model, uint64_t 
   out += "inputs\n";
   for (const Node* node : program.graph->placeholders()) out += "  " + describe(*node) + "\n";
   out += "outputs\n";
-  std::vector<const Node*> outputs;
-  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) { outputs.push_back(node); });
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
   const bool has_names = program.output_names.size() == outputs.size();  // those of an ONNX file
   for (size_t i = 0; i < outputs.size(); ++i)
-    out += concat("  ", describe(*outputs[i]), has_names ? concat(", called ", program.output_names[i]) : "", "\n");
+    out += concat("  ", outputs[i].is_node() ? describe(*outputs[i].node()) : to_text(outputs[i]),
+                  has_names ? concat(", called ", program.output_names[i]) : "", "\n");
   out += "tensors\n" + attributes(program);
   out += "operators\n" + operators(*program.graph);
   if (const std::string table = qparams_table(program); !table.empty()) out += "quantized values\n" + table;

@@ -94,14 +94,16 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
   }
 }
 
-// All batches of an output as one array, or each as one where their sizes differ behind the first axis.
+// All batches of an output as one array, or each as one where their sizes differ behind the first axis, or where it is
+// a number.
 void add_output(const std::string& name, const std::vector<Tensor>& batches, std::vector<format::NamedTensor>& arrays) {
   const auto behind = [](const Tensor& tensor) {
     Shape out = tensor.sizes();
     if (!out.empty()) out.erase(out.begin());
     return out;
   };
-  const bool join = std::all_of(batches.begin(), batches.end(), [&](const Tensor& batch) {
+  const bool are_numbers = batches.size() > 1 && batches[0].dim() == 0;
+  const bool join = !are_numbers && std::all_of(batches.begin(), batches.end(), [&](const Tensor& batch) {
     return batch.dim() == batches[0].dim() && behind(batch) == behind(batches[0]);
   });
   if (join) arrays.push_back({name, join_batches(batches)});

@@ -231,8 +231,8 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->equalized = equalized_layers(*impl, layers, impl->warnings);
   if (impl->groups.empty() && impl->warnings.empty())
     impl->warnings.push_back(
-        "the quantizer asks for no tensor of this program, so that everything stays float; what it says of each "
-        "operator tells why");
+        "the quantizer asks for no tensor of this program, so that everything stays float; explain(), or qdq "
+        "inspect --explain, tells why");
 
   if (backends.empty()) {
     impl->own_backend = make_simd_ops();

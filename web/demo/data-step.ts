@@ -357,7 +357,7 @@ export function dataStep(store: Store): DataStep {
     for (const use of ["calibration", "test"] as const) {
       const info = state[use]?.info;
       summary[use].textContent = info
-        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} ${info.samples === 1 ? "sample" : "samples"} ` +
+        ? `${use === "calibration" ? "Calibration" : "Test"}: ${info.samples} sample${info.samples === 1 ? "" : "s"} ` +
           `in ${info.batches} batch${info.batches === 1 ? "" : "es"}` +
           `${info.labels ? ", with labels" : ""}.${info.folders ? ` No labels: ${info.folders}.` : ""}` +
           info.warnings.map((warning) => ` Warning: ${warning}.`).join("")

@@ -389,8 +389,8 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
   std::vector<std::string> out;
   const Argument::List& results = program.graph->output_node()->arg(0).list();
   for (size_t i = 0; i < results.size(); ++i) {
-    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i,
-              " of the program is not a tensor, and ONNX has no others");
+    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i, " of the program is ", to_text(results[i]),
+              ", no tensor, and ONNX has no others; write a .pt2, or export the model without this output");
     if (file_->refusals.empty()) out.push_back(value(results[i].node()));
   }
   written_ = node_around;

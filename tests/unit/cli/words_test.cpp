@@ -75,6 +75,35 @@ TEST_F(WordsTest, HelpGroupsOptionsAndEndsWithACommandThatRuns) {
   }
 }
 
+TEST_F(WordsTest, OutputsThatAreNumbersOrNothingAreTold) {
+  Program program = classifier();
+  Node* output = program.graph->output_node();
+  Node* linear = output->arg(0).list()[0].node();
+  Node* size = nullptr;
+  {
+    const auto point = program.graph->insert_after(linear);
+    size = program.graph->call("torch.ops.aten.sym_size.int", {program.graph->placeholders()[0], 0});
+  }
+  output->set_arg(0, Argument(Argument::List{Argument(linear), Argument(), Argument(size)}));
+  infer_shapes(program);
+  host.contents["mixed.pt2"] = save_pt2(program);
+  ASSERT_EQ(run({"inspect", "mixed.pt2"}), 0) << host.err;
+  EXPECT_NE(host.out.find("outputs\n  linear_default: float32[s0, 3]\n  None\n  sym_size_int: a number\n"),
+            std::string::npos)
+      << host.out;
+  ASSERT_EQ(run({"run", "mixed.pt2", "--inputs", "data.npz", "--batch-size", "4", "-o", "out.npz"}), 0) << host.err;
+  std::map<std::string, Shape> shapes;
+  for (const auto& array : format::read_npz(host.contents["out.npz"], "out.npz"))
+    shapes[array.name] = array.tensor.sizes();
+  EXPECT_EQ(shapes, (std::map<std::string, Shape>{
+                        {"output_0", {10, 3}}, {"b0_output_1", {}}, {"b1_output_1", {}}, {"b2_output_1", {}}}));
+  EXPECT_EQ(run({"convert", "mixed.pt2", "mixed.onnx"}), 1);
+  EXPECT_TRUE(
+      says("output 1 of the program is None, no tensor, and ONNX has no others; write a .pt2, or export the model "
+           "without this output"))
+      << host.err;
+}
+
 TEST_F(WordsTest, MisspeltOptionsAreMetWithTheNearest) {
   for (const auto& [args, meant] :
        {std::pair(std::vector<std::string>{"quantize", "model.pt2", "--calibrte", "data.npz"}, "--calibrate"),

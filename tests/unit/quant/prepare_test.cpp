@@ -282,8 +282,8 @@ TEST(Prepare, WarnsWhereNothingIsQuantized) {
   const Prepared prepared = prepare(b.finish({relu}), [](Graph&, Annotations&) {});
   ASSERT_EQ(prepared.warnings().size(), 1u);
   EXPECT_EQ(prepared.warnings()[0],
-            "the quantizer asks for no tensor of this program, so that everything stays float; what it says of each "
-            "operator tells why");
+            "the quantizer asks for no tensor of this program, so that everything stays float; explain(), or qdq "
+            "inspect --explain, tells why");
 }
 
 TEST(Prepare, RefusesNaNNamingTheInput) {
