@@ -68,6 +68,21 @@ void add_error(const Tensor& reference, const Tensor& output, Score& score) {
   score.noise += difference.noise;
 }
 
+// The first row of a batch with a number that is none.
+std::optional<int64_t> row_with_nan(const std::vector<Tensor>& inputs) {
+  std::optional<int64_t> first;
+  for (const Tensor& input : inputs) {
+    if (!is_floating(input.dtype()) || input.dim() == 0 || input.numel() == 0) continue;
+    const Tensor flat = input.to(DType::kF32).contiguous();
+    const std::span<const float> values = flat.span<float>();
+    const auto at = std::find_if(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+    if (at == values.end()) continue;
+    const int64_t row = (at - values.begin()) / (input.numel() / input.size(0));
+    first = std::min(row, first.value_or(row));
+  }
+  return first;
+}
+
 // All models on the same batches in turn.
 void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Measure* measure, Host& host) {
   const int64_t batches = models[0].data->num_batches();
@@ -77,10 +92,16 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
               model.data->num_batches(), " batches, ", models[0].score.model, " ", models[0].data->num_samples(),
               " in ", batches, "; give --batch-size, or export both with an open batch size");
   Progress progress(host, "evaluating", batches, "batches");
+  int64_t samples = 0;
+  std::optional<int64_t> missing;  // the first sample with NaN
   for (int64_t i = 0; i < batches; ++i) {
     Tensor reference;
     for (Evaluated& model : models) {
       const std::vector<Tensor> inputs = model.data->batch(i);
+      if (!reference.defined()) {
+        if (const auto row = row_with_nan(inputs); row && !missing) missing = samples + *row;
+        samples += inputs[0].dim() > 0 ? inputs[0].size(0) : 1;
+      }
       const std::vector<Tensor> outputs = model.run(inputs, host);
       Score& score = model.score;
       score.classifies = score.classifies && !outputs.empty() && is_classification(outputs[0]);
@@ -92,6 +113,9 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
     }
     progress.advance();
   }
+  if (missing)
+    host.print_error(concat("qdq: warning: sample ", *missing,
+                            " (counted from 0) holds NaN, so that its answers say nothing; remove it from the data\n"));
 }
 
 // All batches of an output as one array, or each as one where their sizes differ behind the first axis, or where it is

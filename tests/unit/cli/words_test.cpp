@@ -75,6 +75,19 @@ TEST_F(WordsTest, HelpGroupsOptionsAndEndsWithACommandThatRuns) {
   }
 }
 
+TEST_F(WordsTest, EvaluateTellsOfSamplesThatAreNoNumbers) {
+  const Tensor samples = noise({10, 2, 4, 4}, 4);
+  host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", samples}});
+  const std::vector<std::string> words = {"evaluate", "model.pt2",    "model.pt2", "--data",
+                                          "data.npz", "--batch-size", "4"};
+  ASSERT_EQ(run(words), 0) << host.err;
+  EXPECT_FALSE(says("NaN")) << host.err;
+  for (const int64_t row : {9, 6}) samples.span<float>()[static_cast<size_t>(row * 32 + 5)] = NAN;
+  host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", samples}});
+  ASSERT_EQ(run(words), 0) << host.err;
+  EXPECT_TRUE(says("warning: sample 6 (counted from 0) holds NaN, so that its answers say nothing")) << host.err;
+}
+
 TEST_F(WordsTest, OutputsThatAreNumbersOrNothingAreTold) {
   Program program = classifier();
   Node* output = program.graph->output_node();
