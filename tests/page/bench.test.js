@@ -299,7 +299,7 @@ test("a file that cannot be opened is refused in sight, on a phone too", async (
   expect(await isInSight(page, "#model .problem:not([hidden])")).toBe(true);
 });
 
-test("tells a model's outputs a line each, by the names that its file has", async () => {
+test("tells a model's outputs a line each, by the names that its file has, and what a search finds", async () => {
   const { page, problems } = await openPage(tested.browser, tested.server.url);
   const file = onnx.model(
     "two",
@@ -313,6 +313,10 @@ test("tells a model's outputs a line each, by the names that its file has", asyn
   await page.waitForSelector("#model-operators");
   const outputs = page.locator("#model dd b").last();
   expect((await outputs.innerText()).split("\n")).toEqual(["scores float32[s0, 8]", "boxes float32[s0, 8]"]);
+  const found = (words) =>
+    page.fill("#layer-filter", words).then(() => page.locator("#layers-view [role=status]").textContent());
+  expect(await found("neg")).toBe("1 of 2");
+  expect(await found("conv")).toBe("No operator, module or kind has this in its name.");
   expect(problems).toEqual([]);
 });
 

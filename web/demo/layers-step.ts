@@ -83,7 +83,8 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
       .filter(({ node, module, op }) => `${node} ${module} ${op}`.toLowerCase().includes(wanted))
       .map((operator) => ({ operator, error: errors.get(operator.node) }))
       .sort(orders[order.value]);
-    found.textContent = wanted ? `${lines.length} of ${operators.length}` : "";
+    const none = "No operator, module or kind has this in its name.";
+    found.textContent = !wanted ? "" : lines.length > 0 ? `${lines.length} of ${operators.length}` : none;
     table.element.firstElementChild!.classList.toggle("unmeasured", errors.size === 0);
     table.show(lines);
   }
