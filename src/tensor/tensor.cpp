@@ -1,5 +1,6 @@
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -346,12 +347,22 @@ Tensor Tensor::to(DType dtype) const {
   return out;
 }
 
-RowWalk::RowWalk(const Shape& shape, std::span<const int64_t* const> strides)
-    : shape_(shape), strides_(strides), index_(shape.size(), 0) {
-  for (const int64_t size : shape) empty_ = empty_ || size == 0;
-  if (shape.empty()) return;
-  extent_ = shape.back();
-  for (size_t n = 0; n < strides.size(); ++n) step_[n] = strides[n][shape.size() - 1];
+RowWalk::RowWalk(const Shape& shape, std::span<const int64_t* const> strides) : shape_(shape), strides_(strides) {
+  empty_ = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  size_t outer = shape.size();
+  for (bool begun = false; outer > 0; --outer) {
+    const size_t axis = outer - 1;
+    if (shape[axis] == 1) continue;
+    bool goes_on = true;
+    for (size_t n = 0; n < strides.size(); ++n) {
+      if (!begun) step_[n] = strides[n][axis];
+      goes_on = goes_on && strides[n][axis] == step_[n] * extent_;
+    }
+    if (begun && !goes_on) break;
+    begun = true;
+    extent_ *= shape[axis];
+  }
+  index_.assign(outer, 0);
 }
 
 bool RowWalk::next() {
@@ -359,11 +370,10 @@ bool RowWalk::next() {
     begun_ = true;
     return !empty_;
   }
-  for (size_t axis = shape_.size(); axis-- > 1;) {
-    const size_t outer = axis - 1;
-    const bool wraps = ++index_[outer] == shape_[outer];
-    if (wraps) index_[outer] = 0;
-    for (size_t n = 0; n < strides_.size(); ++n) offset_[n] += strides_[n][outer] * (wraps ? 1 - shape_[outer] : 1);
+  for (size_t axis = index_.size(); axis-- > 0;) {
+    const bool wraps = ++index_[axis] == shape_[axis];
+    if (wraps) index_[axis] = 0;
+    for (size_t n = 0; n < strides_.size(); ++n) offset_[n] += strides_[n][axis] * (wraps ? 1 - shape_[axis] : 1);
     if (!wraps) return true;
   }
   return false;

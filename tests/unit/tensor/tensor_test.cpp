@@ -289,6 +289,25 @@ TEST(Tensor, WalksRowsInOrder) {
   EXPECT_EQ(visits, 1);
 }
 
+TEST(Tensor, RowsReachAsFarAsAllOperandsGoOnEvenly) {
+  const Shape sizes{4, 1, 3, 5, 1}, dense = contiguous_strides(sizes), of_channels{3, 3, 1, 0, 0};
+  RowWalk alone(sizes, std::array{dense.data()});
+  EXPECT_EQ(alone.extent(), 60);
+  EXPECT_TRUE(alone.next());
+  EXPECT_FALSE(alone.next());
+  const std::array strides{dense.data(), of_channels.data()};
+  RowWalk both(sizes, strides);
+  EXPECT_EQ(both.extent(), 5);
+  EXPECT_EQ(both.step(0), 1);
+  EXPECT_EQ(both.step(1), 0);
+  for (int64_t i = 0; i < 12; ++i) {
+    ASSERT_TRUE(both.next());
+    EXPECT_EQ(both.offset(0), 5 * i);
+    EXPECT_EQ(both.offset(1), i);
+  }
+  EXPECT_FALSE(both.next());
+}
+
 TEST(Tensor, BroadcastsLikePyTorch) {
   EXPECT_EQ(broadcast_shapes({2, 1, 3}, {4, 1}), (Shape{2, 4, 3}));
   EXPECT_THROW(broadcast_shapes({2}, {3}), Error);
