@@ -8,6 +8,7 @@
 #include "exec/simd_obstacles.h"
 #include "kernel/math.h"
 #include "kernel/pointwise.h"
+#include "kernel/rows.h"
 #include "op/facts.h"
 #include "op/infer.h"
 
@@ -330,14 +331,14 @@ class ConcatOp : public CompiledOp {
       part = part.contiguous();
     }
     const Tensor out = uninitialized(sizes, dtype);
-    const auto outer = static_cast<size_t>(outer_of(sizes, at));
-    const size_t row = outer == 0 ? 0 : out.nbytes() / outer;
-    size_t begin = 0;
+    const int64_t outer = outer_of(sizes, at);
+    if (outer == 0) return out;
+    const int64_t row = static_cast<int64_t>(out.nbytes()) / outer;
+    std::byte* to = out.raw();
     for (const Tensor& part : parts) {
-      const size_t width = outer == 0 ? 0 : part.nbytes() / outer;
-      for (size_t i = 0; width > 0 && i < outer; ++i)
-        std::memcpy(out.raw() + i * row + begin, part.raw() + i * width, width);
-      begin += width;
+      const int64_t width = static_cast<int64_t>(part.nbytes()) / outer;
+      kernel::copy_row_bytes(part.raw(), width, to, row, width, outer);
+      to += width;
     }
     return out;
   }

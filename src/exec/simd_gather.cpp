@@ -1,10 +1,11 @@
-// gather and scatter: elements picked or written along one axis by indices as many as they are. And elements read
-// backwards.
+// gather and scatter: elements picked or written along one axis by indices as many as they are. Slices that are picked,
+// and elements that are read backwards or around the end.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "exec/simd.h"
+#include "kernel/rows.h"
 #include "op/facts.h"
 #include "op/index.h"
 #include "op/infer.h"
@@ -111,6 +112,61 @@ class GatherOp : public CompiledOp {
   bool broadcasts_;
 };
 
+// index_select, and embedding, which is that of rows by indices of any shape: slices along an axis, of any dtype.
+class SelectOp : public CompiledOp {
+ public:
+  explicit SelectOp(bool embeds) : embeds_(embeds) {}
+
+  Value run(const Call<Tensor>& call) override {
+    if (call.tensor(0).dtype() == DType::kString) return run_reference(call, "its input is of strings");
+    infer_call(call);
+    const Tensor x = call.tensor(0).contiguous(), index = call.tensor(embeds_ ? 1 : 2).to(DType::kS64).contiguous();
+    const int64_t axis = embeds_ ? 0 : wrap_axis(call.integer(1), x.dim()), extent = x.size(axis);
+    const auto at = static_cast<size_t>(axis);
+    Shape sizes = x.sizes();
+    sizes[at] = index.numel();
+    const int64_t outer = numel_of(Shape(sizes.begin(), sizes.begin() + axis)),
+                  inner = numel_of(Shape(sizes.begin() + axis + 1, sizes.end()));
+    if (embeds_) {
+      sizes.erase(sizes.begin());
+      sizes.insert(sizes.begin(), index.sizes().begin(), index.sizes().end());
+    }
+    std::vector<int64_t> places;
+    for (const int64_t place : index.span<int64_t>()) places.push_back(checked_index(call.op(), place, extent));
+    const Tensor out = uninitialized(sizes, x.dtype());
+    const size_t bytes = static_cast<size_t>(inner) * size_of(x.dtype());
+    switch (bytes) {
+      case 1: copy<uint8_t>(x, outer, extent, places, out); break;
+      case 2: copy<uint16_t>(x, outer, extent, places, out); break;
+      case 4: copy<uint32_t>(x, outer, extent, places, out); break;
+      case 8: copy<uint64_t>(x, outer, extent, places, out); break;
+      default: {
+        const std::byte* from = x.raw();
+        std::byte* to = out.raw();
+        for (int64_t o = 0; o < outer; ++o, from += static_cast<size_t>(extent) * bytes)
+          for (const int64_t place : places) {
+            std::memcpy(to, from + static_cast<size_t>(place) * bytes, bytes);
+            to += bytes;
+          }
+      }
+    }
+    return out;
+  }
+
+ private:
+  // Slices of one word.
+  template <class Word>
+  static void copy(const Tensor& x, int64_t outer, int64_t extent, const std::vector<int64_t>& places,
+                   const Tensor& out) {
+    const Word* from = reinterpret_cast<const Word*>(x.raw());
+    Word* to = reinterpret_cast<Word*>(out.raw());
+    for (int64_t o = 0; o < outer; ++o, from += extent)
+      for (const int64_t place : places) *to++ = from[place];
+  }
+
+  bool embeds_;
+};
+
 // scatter.src, scatter.value, which writes one number, and scatter_add of float32 in the order of its indices.
 class ScatterOp : public CompiledOp {
  public:
@@ -171,9 +227,54 @@ class FlipOp : public CompiledOp {
     for (RowWalk row(x.sizes(), all); row.next(); to += row.extent()) {
       const Word* at = from + row.offset(0);
       if (row.step(0) == 1) std::copy_n(at, row.extent(), to);
-      else if (row.step(0) == -1) std::reverse_copy(at - row.extent() + 1, at + 1, to);
+      else if (row.step(0) == -1) kernel::reverse(at - row.extent() + 1, row.extent(), to);
       else
         for (int64_t i = 0; i < row.extent(); ++i) to[i] = at[i * row.step(0)];
+    }
+  }
+};
+
+// aten.roll: element i of an axis goes to i + shift, around the end; without axes the flat tensor is rolled.
+class RollOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    const std::vector<int64_t> shifts = call.integers(1);
+    std::vector<int64_t> axes = call.is_none(2) ? std::vector<int64_t>() : call.integers(2);
+    const bool is_flat = axes.empty();
+    if (is_flat) axes = {0};
+    if (given.numel() == 0 || given.dim() == 0 || axes.size() != shifts.size())
+      return run_reference(call, "its input is empty or a number, or it has not as many shifts as axes");
+    infer_call(call);
+    const Shape sizes = is_flat ? Shape{given.numel()} : given.sizes();
+    Shape by(sizes.size(), 0);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      const auto axis = static_cast<size_t>(wrap_axis(axes[i], static_cast<int64_t>(sizes.size())));
+      by[axis] = ((by[axis] + shifts[i] % sizes[axis]) % sizes[axis] + sizes[axis]) % sizes[axis];
+    }
+    const Tensor x = given.contiguous(), out = uninitialized(given.sizes(), given.dtype());
+    roll(sizes, by, size_of(x.dtype()), x.raw(), out.raw());
+    return out;
+  }
+
+ private:
+  // Rows up to the last axis that is rolled, each in two pieces.
+  static void roll(const Shape& sizes, const Shape& by, size_t bytes, const std::byte* from, std::byte* to) {
+    size_t last = sizes.size() - 1;
+    for (; last > 0 && by[last] == 0; --last) bytes *= static_cast<size_t>(sizes[last]);
+    const size_t row = static_cast<size_t>(sizes[last]) * bytes, head = static_cast<size_t>(by[last]) * bytes;
+    const int64_t rows = numel_of(Shape(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(last)));
+    for (int64_t r = 0; r < rows; ++r, to += row) {
+      int64_t source = 0;
+      for (int64_t a = static_cast<int64_t>(last) - 1, rest = r, step = 1; a >= 0; --a) {
+        const int64_t size = sizes[static_cast<size_t>(a)];
+        source += (rest % size - by[static_cast<size_t>(a)] + size) % size * step;
+        rest /= size;
+        step *= size;
+      }
+      const std::byte* at = from + static_cast<size_t>(source) * row;
+      std::memcpy(to + head, at, row - head);
+      std::memcpy(to, at + row - head, head);
     }
   }
 };
@@ -213,6 +314,10 @@ template <bool is_lower> std::unique_ptr<CompiledOp> make_triangle(const Node& n
   return std::make_unique<TriangleOp>(is_lower, op_of(node)->is_in_place());
 }
 std::unique_ptr<CompiledOp> make_flip(const Node&, bool) { return std::make_unique<FlipOp>(); }
+std::unique_ptr<CompiledOp> make_roll(const Node&, bool) { return std::make_unique<RollOp>(); }
+template <bool embeds> std::unique_ptr<CompiledOp> make_select(const Node&, bool) {
+  return std::make_unique<SelectOp>(embeds);
+}
 template <bool broadcasts> std::unique_ptr<CompiledOp> make_gather(const Node&, bool) {
   return std::make_unique<GatherOp>(broadcasts);
 }
@@ -222,6 +327,9 @@ template <Pick how> std::unique_ptr<CompiledOp> make_scatter(const Node& node, b
 
 constexpr SimdOp kPicking[] = {
     {"aten.flip.default", make_flip, nullptr},
+    {"aten.roll.default", make_roll, nullptr},
+    {"aten.index_select.default", make_select<false>, nullptr},
+    {"aten.embedding.default", make_select<true>, nullptr},
     {"aten.tril.default", make_triangle<true>, nullptr},
     {"aten.triu.default", make_triangle<false>, nullptr},
     {"aten.gather.default", make_gather<false>, nullptr},

@@ -1,4 +1,4 @@
-// Copies of many short rows, where a call for each row would take longer than its bytes.
+// Copies of many short rows, where a call for each row would take longer than its bytes, and of rows read backwards.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,8 @@
 
 namespace qdq::kernel {
 
-// Nothing here reads or writes outside the rows, and inputs and outputs do not overlap. T is uint8_t or float.
+// Nothing here reads or writes outside the rows, and inputs and outputs do not overlap. T is uint8_t or
+// float where nothing else is said.
 
 // to[r * to_stride + i] = from[r * from_stride + i] for r < rows, i < bytes; strides in bytes.
 void copy_row_bytes(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t bytes,
@@ -21,5 +22,8 @@ void take_every_second(const T* from, int64_t from_stride, T* to, int64_t to_str
 template <class T>
 void interleave_pairs(const T* from, int64_t from_stride, int64_t second, T* to, int64_t to_stride, int64_t n,
                       int64_t rows);
+
+// to[i] = from[n - 1 - i] for i < n. T is uint8_t, uint16_t, uint32_t or uint64_t.
+template <class T> void reverse(const T* from, int64_t n, T* to);
 
 }  // namespace qdq::kernel

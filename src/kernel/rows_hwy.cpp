@@ -63,6 +63,18 @@ void pairs_f32(const float* from, int64_t from_stride, int64_t second, float* to
   pairs(from, from_stride, second, to, to_stride, n, rows);
 }
 
+template <class T> HWY_INLINE void backwards(const T* from, int64_t n, T* to) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, from + n - i - lanes)), d, to + i);
+  for (; i < n; ++i) to[i] = from[n - 1 - i];
+}
+void backwards_u8(const uint8_t* from, int64_t n, uint8_t* to) { backwards(from, n, to); }
+void backwards_u16(const uint16_t* from, int64_t n, uint16_t* to) { backwards(from, n, to); }
+void backwards_u32(const uint32_t* from, int64_t n, uint32_t* to) { backwards(from, n, to); }
+void backwards_u64(const uint64_t* from, int64_t n, uint64_t* to) { backwards(from, n, to); }
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -74,6 +86,10 @@ HWY_EXPORT(every_second_u8);
 HWY_EXPORT(every_second_f32);
 HWY_EXPORT(pairs_u8);
 HWY_EXPORT(pairs_f32);
+HWY_EXPORT(backwards_u8);
+HWY_EXPORT(backwards_u16);
+HWY_EXPORT(backwards_u32);
+HWY_EXPORT(backwards_u64);
 
 namespace {
 
@@ -99,6 +115,8 @@ void copy_row_bytes(const std::byte* from, int64_t from_stride, std::byte* to, i
       std::memcpy(to + r * to_stride, from + r * from_stride, static_cast<size_t>(bytes));
   } else if (bytes >= 16) {
     copy_blocks<16>(from, from_stride, to, to_stride, bytes, rows);
+  } else if (bytes >= 8) {
+    copy_blocks<8>(from, from_stride, to, to_stride, bytes, rows);
   } else if (bytes >= 4) {
     copy_blocks<4>(from, from_stride, to, to_stride, bytes, rows);
   } else if (bytes > 0) {
@@ -125,6 +143,19 @@ template <>
 void interleave_pairs(const float* from, int64_t from_stride, int64_t second, float* to, int64_t to_stride, int64_t n,
                       int64_t rows) {
   HWY_DYNAMIC_DISPATCH(pairs_f32)(from, from_stride, second, to, to_stride, n, rows);
+}
+
+template <> void reverse(const uint8_t* from, int64_t n, uint8_t* to) {
+  HWY_DYNAMIC_DISPATCH(backwards_u8)(from, n, to);
+}
+template <> void reverse(const uint16_t* from, int64_t n, uint16_t* to) {
+  HWY_DYNAMIC_DISPATCH(backwards_u16)(from, n, to);
+}
+template <> void reverse(const uint32_t* from, int64_t n, uint32_t* to) {
+  HWY_DYNAMIC_DISPATCH(backwards_u32)(from, n, to);
+}
+template <> void reverse(const uint64_t* from, int64_t n, uint64_t* to) {
+  HWY_DYNAMIC_DISPATCH(backwards_u64)(from, n, to);
 }
 
 }  // namespace qdq::kernel

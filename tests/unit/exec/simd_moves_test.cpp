@@ -385,6 +385,32 @@ TEST(SimdMoves, FlipsAreThoseOfTheReference) {
   }
 }
 
+TEST(SimdMoves, RollsAreThoseOfTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
+    const Tensor x = integers({3, 4, 5}, 100, dtype);
+    const std::pair<List, List> cases[] = {
+        {{2}, {0}}, {{-7, 3}, {1, 2}}, {{1, 1, 4}, {-1, -2, -1}}, {{0}, {1}}, {{9}, {}}};
+    for (const auto& [shifts, axes] : cases)
+      OneCall("aten.roll.default", {x, Argument(shifts), Argument(axes)}).expect_equal(std::string(to_string(dtype)));
+    OneCall("aten.roll.default", {x.transpose(0, 2), Argument(List{1}), Argument(List{0})}).expect_equal("transposed");
+  }
+}
+
+TEST(SimdMoves, SlicesArePickedAsInTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
+    const Tensor x = integers({4, 3, 5}, 100, dtype);
+    for (const int axis : {0, 1, -1})
+      for (const DType of_index : {DType::kS64, DType::kS32})
+        OneCall("aten.index_select.default", {x, Argument(axis), integers({7}, 3, of_index)}).expect_equal("select");
+    OneCall("aten.index_select.default", {x.transpose(0, 2), Argument(1), integers({2}, 3)}).expect_equal("turned");
+    for (const Shape& sizes : {Shape{6}, Shape{2, 3}, Shape{}})
+      OneCall("aten.embedding.default", {x.select(0, 0), integers(sizes, 3)}).expect_equal(to_string(sizes));
+  }
+  OneCall outside("aten.embedding.default", {integers({4, 3}, 9, DType::kF32), Tensor::scalar(int64_t{4})});
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  EXPECT_THROW(Interpreter(outside.program, {simd.get()}).run_values(OneCall::values_of(outside.inputs)), Error);
+}
+
 TEST(SimdMoves, BytesAreChosenAsInTheReference) {
   for (const DType dtype : {DType::kU8, DType::kS8}) {
     const Tensor x = integers({2, 3, 9, 7}, 256, dtype);

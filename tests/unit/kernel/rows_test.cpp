@@ -53,6 +53,22 @@ TEST(Rows, CopyBytes) {
   }
 }
 
+template <class T> void check_reverse(int64_t n) {
+  const std::vector<T> x = numbers<T>(n);
+  std::vector<T> found(x.size(), T(1));
+  reverse(x.data(), n, found.data());
+  EXPECT_EQ(found, std::vector<T>(x.rbegin(), x.rend())) << n;
+}
+
+TEST(Rows, AreReadBackwards) {
+  for (int64_t n = 1; n < 70; ++n) {
+    check_reverse<uint8_t>(n);
+    check_reverse<uint16_t>(n);
+    check_reverse<uint32_t>(n);
+    check_reverse<uint64_t>(n);
+  }
+}
+
 TEST(Rows, EverySecondElementIsTaken) {
   for (int64_t n = 1; n < 70; ++n) {
     check_every_second<uint8_t>(n);
