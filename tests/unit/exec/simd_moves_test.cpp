@@ -143,7 +143,7 @@ TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
 
 TEST(SimdMoves, LogicOfAnyLengthAndPoolsOfVolumes) {
   for (const char* op : {"and", "or", "xor"})
-    for (const int64_t n : {1, 8, 21})
+    for (const int64_t n : {1, 8, 21, 90})
       for (const int64_t other : {n, int64_t{1}})
         OneCall(concat("aten.logical_", op, ".default"),
                 {integers({2, n}, 2, DType::kBool), integers({2, other}, 2, DType::kBool)})
@@ -409,6 +409,23 @@ TEST(SimdMoves, SlicesArePickedAsInTheReference) {
   OneCall outside("aten.embedding.default", {integers({4, 3}, 9, DType::kF32), Tensor::scalar(int64_t{4})});
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   EXPECT_THROW(Interpreter(outside.program, {simd.get()}).run_values(OneCall::values_of(outside.inputs)), Error);
+}
+
+TEST(SimdMoves, IntegersAreComparedAsInTheReference) {
+  for (const DType dtype : {DType::kS32, DType::kS64})
+    for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
+      const Tensor x = integers({2, 3, 37}, 5, dtype);
+      const std::string what = concat(op, " ", to_string(dtype));
+      OneCall(concat("aten.", op, ".Scalar"), {x, Argument(2)}).expect_equal(what);
+      OneCall(concat("aten.", op, ".Scalar"), {x.transpose(0, 2), Argument(2)}).expect_equal(what + " turned");
+      for (const Shape& sizes : {Shape{2, 3, 37}, Shape{37}, Shape{3, 1}, Shape{}})
+        OneCall(concat("aten.", op, ".Tensor"), {x, integers(sizes, 4, dtype)}).expect_equal(what + to_string(sizes));
+      OneCall(concat("aten.", op, ".Tensor"), {integers({3, 1}, 4, dtype), x}).expect_equal(what + " broadcast");
+    }
+  const Tensor ends = Tensor::of<int64_t>(
+      {4}, {std::numeric_limits<int64_t>::max(), 0, std::numeric_limits<int64_t>::min(), int64_t{1} << 53});
+  OneCall("aten.lt.Tensor", {ends, ends.slice(0, 1, 2)}).expect_equal("ends");
+  OneCall("aten.eq.Scalar", {ends, Argument((int64_t{1} << 53) + 1)}).expect_equal("beyond doubles");
 }
 
 TEST(SimdMoves, BytesAreChosenAsInTheReference) {
