@@ -431,6 +431,8 @@ constexpr SimdOp kTaken[] = {
     {"aten.addmm.default", make_linear<SimdLinear::Form::kAddmm>, addmm_obstacle, 2},
     {"aten.mm.default", make_mm, matmul_obstacle, 1},
     {"aten.matmul.default", make<SimdMatmul>, matmul_obstacle},
+    {"aten.mv.default", make<SimdMatmul>, matmul_obstacle},
+    {"aten.dot.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.bmm.default", make<SimdMatmul>, matmul_obstacle},
     {"aten.baddbmm.default", make<BaddbmmOp>, baddbmm_obstacle},
     {"aten.bilinear.default", make_bilinear, baddbmm_obstacle, 2},

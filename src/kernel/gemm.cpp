@@ -118,6 +118,14 @@ void linear_f32(const float* x, int64_t m, const PackedRows& weight, const float
 
 void gemm_f32(int64_t rows, int64_t columns, int64_t depth, const MatrixView& a, const MatrixView& b, const float* bias,
               BiasAxis axis, float* out, int64_t out_row_stride) {
+  // Columns that lie one after the other are rows of their own, which one row need not pack.
+  if (rows == 1 && b.row_stride == 1 && axis == BiasAxis::kNone) {
+    const int64_t grain = std::max<int64_t>(1, 100000 / std::max<int64_t>(depth, 1));
+    return parallel_for(columns, grain, [&](int64_t begin, int64_t end) {
+      multiply_vector(b.data + begin * b.column_stride, b.column_stride, end - begin, depth, a.data, a.column_stride,
+                      out + begin);
+    });
+  }
   // A vector as one row rather than as one of 16 lanes.
   if (columns == 1 && rows > 1 && axis == BiasAxis::kNone && out_row_stride == 1)
     return gemm_f32(1, rows, depth, transposed(b), transposed(a), nullptr, axis, out, rows);

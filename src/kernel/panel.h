@@ -51,6 +51,11 @@ void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int
 void multiply_block_by_rows(const float* a, int64_t a_row_stride, int64_t rows, const LaneOperand& b, int64_t columns,
                             int64_t depth, bool accumulate, float* tile, int64_t tile_stride);
 
+// out[r] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of m[r * row_stride + k] * x[k *
+// x_stride]: rows of a matrix by a vector, of which nothing is packed.
+void multiply_vector(const float* m, int64_t row_stride, int64_t rows, int64_t depth, const float* x, int64_t x_stride,
+                     float* out);
+
 // tile[r, c] = the whole sum over `depth`, in blocks of kSumBlock (kernel/gemm.h), of packed rows `a` ([rows /
 // a_panel][depth][a_panel]) with the lanes of b. Writes up to the next multiple of 16 columns.
 void multiply_tile(const float* a, int64_t a_panel, int64_t rows, const LaneOperand& b, int64_t columns, int64_t depth,

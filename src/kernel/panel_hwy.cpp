@@ -211,6 +211,92 @@ void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float
     for (int64_t r = 0; r < kPanel; ++r) panel[k * kPanel + r] = m[r * row_stride + k];
 }
 
+// Four neighbouring elements of each of kLanes rows, `stride` apart, as four vectors with an element of every row.
+HWY_INLINE void turn_rows(const float* from, int64_t stride, V* out) {
+  const D d;
+  V in[4];
+  for (int64_t i = 0; i < 4; ++i) {
+    const float* at = from + i * stride;
+    if constexpr (kLanes == 4) {
+      in[i] = hn::LoadU(d, at);
+    } else if constexpr (kLanes == 8) {
+      const hn::Half<D> half;
+      in[i] = hn::Combine(d, hn::LoadU(half, at + 4 * stride), hn::LoadU(half, at));
+    } else {
+      const hn::Half<D> half;
+      const hn::Half<decltype(half)> quarter;
+      const auto pair = [&](int64_t r) HWY_ATTR {
+        return hn::Combine(half, hn::LoadU(quarter, at + (r + 4) * stride), hn::LoadU(quarter, at + r * stride));
+      };
+      in[i] = hn::Combine(d, pair(8), pair(0));
+    }
+  }
+  const V low = hn::InterleaveLower(d, in[0], in[2]), high = hn::InterleaveUpper(d, in[0], in[2]),
+          odd_low = hn::InterleaveLower(d, in[1], in[3]), odd_high = hn::InterleaveUpper(d, in[1], in[3]);
+  out[0] = hn::InterleaveLower(d, low, odd_low);
+  out[1] = hn::InterleaveUpper(d, low, odd_low);
+  out[2] = hn::InterleaveLower(d, high, odd_high);
+  out[3] = hn::InterleaveUpper(d, high, odd_high);
+}
+
+// Sums of kGroups * kLanes rows, of which the last one may stand for those that are missing. Rows whose distance is a
+// power of two would push each other out of the first-level cache, so stretches of them are copied side by side.
+template <size_t kGroups>
+HWY_INLINE void sum_products_of_rows(const float* m, int64_t row_stride, int64_t last, int64_t depth, const float* x,
+                                     int64_t x_stride, V* total) {
+  const D d;
+  constexpr int64_t kRows = static_cast<int64_t>(kGroups) * kLanes, kStretch = 64, kApart = kStretch + 16;
+  static_assert(kSumBlock % kStretch == 0);
+  float copies[kRows * kApart];
+  V sum[kGroups];
+  for (size_t g = 0; g < kGroups; ++g) sum[g] = total[g] = hn::Zero(d);
+  for (int64_t begin = 0; begin < depth; begin += kStretch) {
+    const int64_t n = std::min(kStretch, depth - begin), whole = n / 4 * 4;
+    for (int64_t r = 0; r < kRows; ++r) {
+      const float* from = m + std::min(r, last) * row_stride + begin;
+      if (n == kStretch) std::memcpy(copies + r * kApart, from, kStretch * sizeof(float));  // a constant size
+      else std::copy_n(from, n, copies + r * kApart);
+    }
+    const float* factors = x + begin * x_stride;
+    for (int64_t k = 0; k < whole; k += 4) {
+      V columns[kGroups][4];
+      for (size_t g = 0; g < kGroups; ++g)
+        turn_rows(copies + static_cast<int64_t>(g) * kLanes * kApart + k, kApart, columns[g]);
+      for (int64_t j = 0; j < 4; ++j)
+        for (size_t g = 0; g < kGroups; ++g)
+          sum[g] = hn::Add(sum[g], hn::Mul(columns[g][j], hn::Set(d, factors[(k + j) * x_stride])));
+    }
+    for (int64_t k = whole; k < n; ++k)
+      for (size_t g = 0; g < kGroups; ++g) {
+        float column[kLanes];
+        for (int64_t r = 0; r < kLanes; ++r) column[r] = copies[(static_cast<int64_t>(g) * kLanes + r) * kApart + k];
+        sum[g] = hn::Add(sum[g], hn::Mul(hn::LoadU(d, column), hn::Set(d, factors[k * x_stride])));
+      }
+    const int64_t end = begin + n;
+    if (end % kSumBlock != 0 && end < depth) continue;
+    for (size_t g = 0; g < kGroups; ++g) {
+      total[g] = end <= kSumBlock ? sum[g] : hn::Add(total[g], sum[g]);
+      sum[g] = hn::Zero(d);
+    }
+  }
+}
+
+void multiply_vector(const float* m, int64_t row_stride, int64_t rows, int64_t depth, const float* x, int64_t x_stride,
+                     float* out) {
+  constexpr size_t kGroups = 2;
+  constexpr int64_t kTogether = static_cast<int64_t>(kGroups) * kLanes;
+  const D d;
+  for (int64_t r = 0; r < rows; r += kTogether) {
+    const int64_t count = std::min(kTogether, rows - r);
+    const float* first = m + r * row_stride;
+    V total[kGroups];
+    if (count > kLanes) sum_products_of_rows<kGroups>(first, row_stride, count - 1, depth, x, x_stride, total);
+    else sum_products_of_rows<1>(first, row_stride, count - 1, depth, x, x_stride, total);
+    for (int64_t i = 0; i < count; i += kLanes)
+      hn::StoreN(total[i / kLanes], d, out + r + i, static_cast<size_t>(std::min(kLanes, count - i)));
+  }
+}
+
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
   const D d;
   // Rows are far apart and come from memory: so much of each is taken at once, and what will be taken next is asked
@@ -266,6 +352,7 @@ HWY_EXPORT(store_tile);
 HWY_EXPORT(store_tile_transposed);
 HWY_EXPORT(pack_rows_of_panel);
 HWY_EXPORT(pack_columns);
+HWY_EXPORT(multiply_vector);
 HWY_EXPORT(pack_segments);
 
 void multiply_block(const float* a, int64_t a_panel, int64_t a_panel_stride, int64_t rows, const LaneOperand& b,
@@ -296,6 +383,11 @@ void pack_rows_of_panel(const float* m, int64_t row_stride, int64_t depth, float
 
 void pack_columns(const float* m, int64_t row_stride, int64_t count, int64_t depth, float* panels) {
   HWY_DYNAMIC_DISPATCH(pack_columns)(m, row_stride, count, depth, panels);
+}
+
+void multiply_vector(const float* m, int64_t row_stride, int64_t rows, int64_t depth, const float* x, int64_t x_stride,
+                     float* out) {
+  HWY_DYNAMIC_DISPATCH(multiply_vector)(m, row_stride, rows, depth, x, x_stride, out);
 }
 
 void pack_segments(const float* source, const int64_t* offsets, int64_t depth, const Segment* segments, int64_t count,

@@ -132,6 +132,17 @@ TEST(SimdAxes, ProductsAlongAxesAreThoseOfTheReference) {
   expect_near(OneCall("aten.prod.dim_int", {numbers({9, 6}, true), Argument(-1)}), 1e-6, "any numbers");
 }
 
+TEST(SimdAxes, ProductsWithVectorsAreThoseOfTheReference) {
+  for (const char* op : {"aten.mv.default", "aten.dot.default"}) {
+    const Shape left = std::string_view(op) == "aten.mv.default" ? Shape{33, 70} : Shape{70};
+    OneCall call(op, {counting(left, 0.0719f, -2.f), counting({70}, 0.113f, -2.f)});
+    const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    for (int64_t i = 0; i < found.numel(); ++i)
+      EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-4) << op << " at " << i;
+  }
+}
+
 TEST(SimdAxes, BilinearLayersAreThoseOfTheReference) {
   const Tensor a = counting({2, 5, 6}, 0.0719f, -1.f), b = counting({2, 5, 7}, 0.113f, -1.f),
                weight = counting({3, 6, 7}, 0.0319f, -0.5f);

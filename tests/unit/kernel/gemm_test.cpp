@@ -92,6 +92,27 @@ TEST(Gemm, MatmulTakesStridesAndBroadcastsBatches) {
   set_num_threads(1);
 }
 
+// Which nobody packs: one row by columns that lie one after the other, and rows by one column.
+TEST(Gemm, VectorsTakeTheDocumentedOrder) {
+  Random random(6);
+  for (const GemmCase& p : {GemmCase{40, 1, 1}, GemmCase{7, 1, 300}, GemmCase{33, 1, 777}, GemmCase{64, 1, 1024},
+                            GemmCase{17, 1, 63}, GemmCase{5, 1, 0}}) {
+    const auto m = random.floats(p.rows * p.depth), x = random.floats(p.depth);
+    const auto want = plain_gemm(p, m, x, {}, BiasAxis::kNone);
+    for (int threads : {1, 3}) {
+      set_num_threads(threads);
+      std::vector<float> out(want.size(), NAN);
+      gemm_f32(p.rows, 1, p.depth, {m.data(), p.depth, 1}, {x.data(), 1, 1}, nullptr, BiasAxis::kNone, out.data(), 1);
+      EXPECT_TRUE(same_bits(out, want)) << "matrix by vector, " << p.rows << " x " << p.depth;
+      std::fill(out.begin(), out.end(), NAN);
+      gemm_f32(1, p.rows, p.depth, {x.data(), p.depth, 1}, {m.data(), 1, p.depth}, nullptr, BiasAxis::kNone, out.data(),
+               p.rows);
+      EXPECT_TRUE(same_bits(out, want)) << "vector by columns, " << p.rows << " x " << p.depth;
+    }
+  }
+  set_num_threads(1);
+}
+
 TEST(Gemm, OutMayHaveALargerRowStride) {
   const GemmCase p{3, 4, 5};
   Random random(4);
