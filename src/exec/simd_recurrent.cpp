@@ -148,6 +148,32 @@ class RecurrentOp : public CompiledOp {
   std::vector<PackedWeight<kernel::PackedRows>> packed_;
 };
 
+// (input [N, in], hx, w_ih, w_hh, b_ih?, b_hh?): one step of a cell, as a sequence of one.
+class CellOp : public RecurrentOp {
+ public:
+  CellOp(Cell cell, bool packs_once) : RecurrentOp(cell, packs_once), cell_(cell) {}
+
+  Value run(const Call<Tensor>& call) override {
+    infer_call(call);
+    const std::vector<Tensor> given = cell_ == Cell::kLstm ? call.tensors(1) : std::vector<Tensor>{call.tensor(1)};
+    Value::List states, params{call[2], call[3]};
+    for (const Tensor& state : given) states.emplace_back(state.unsqueeze(0));
+    if (!call.is_none(4)) params.insert(params.end(), {call[4], call[5]});
+    constexpr const char* kNets[] = {"lstm", "gru", "rnn_tanh", "rnn_relu"};
+    const Value results =
+        RecurrentOp::run(Call<Tensor>(*find_op(concat("torch.ops.aten.", kNets[static_cast<size_t>(cell_)], ".input")),
+                                      {call.tensor(0).unsqueeze(0), cell_ == Cell::kLstm ? Value(states) : states[0],
+                                       Value(params), !call.is_none(4), 1, 0.0, false, false, false}));
+    const auto& list = *results.get_if<Value::List>();
+    const auto state = [&](size_t i) { return list[i].get_if<Tensor>()->select(0, 0); };
+    if (cell_ != Cell::kLstm) return state(1);
+    return Value::List{state(1), state(2)};
+  }
+
+ private:
+  Cell cell_;
+};
+
 // Where an operator of ONNX keeps its arguments behind x, w, r, b, sequence_lens and initial_h.
 struct OnnxPlaces {
   size_t direction, activations, clip, flag;
@@ -299,11 +325,19 @@ template <Cell cell> std::unique_ptr<CompiledOp> make_recurrent(const Node&, boo
   return std::make_unique<RecurrentOp>(cell, packs_once);
 }
 
+template <Cell cell> std::unique_ptr<CompiledOp> make_cell(const Node&, bool packs_once) {
+  return std::make_unique<CellOp>(cell, packs_once);
+}
+
 constexpr SimdOp kRecurrent[] = {
     {"aten.lstm.input", make_recurrent<Cell::kLstm>, elementwise_obstacle, 2},
     {"aten.gru.input", make_recurrent<Cell::kGru>, elementwise_obstacle, 2},
     {"aten.rnn_tanh.input", make_recurrent<Cell::kTanh>, elementwise_obstacle, 2},
     {"aten.rnn_relu.input", make_recurrent<Cell::kRelu>, elementwise_obstacle, 2},
+    {"aten.lstm_cell.default", make_cell<Cell::kLstm>, elementwise_obstacle, 2, 3},
+    {"aten.gru_cell.default", make_cell<Cell::kGru>, elementwise_obstacle, 2, 3},
+    {"aten.rnn_tanh_cell.default", make_cell<Cell::kTanh>, elementwise_obstacle, 2, 3},
+    {"aten.rnn_relu_cell.default", make_cell<Cell::kRelu>, elementwise_obstacle, 2, 3},
 };
 constexpr SimdOp kOnnxRecurrent[] = {
     {"onnx.lstm.default", make_onnx_recurrent<Cell::kLstm>, onnx_obstacle<Cell::kLstm>, 1, 2},

@@ -443,6 +443,45 @@ TEST(SimdBackend, RunsRecurrentLayersAsTheReferenceDoes) {
       }
 }
 
+TEST(SimdBackend, RunsRecurrentCellsAsTheReferenceDoes) {
+  using List = Argument::List;
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  constexpr int64_t N = 3, I = 5, H = 19;
+  for (const auto& [op, gates] : {std::pair("lstm_cell", 4), std::pair("gru_cell", 3), std::pair("rnn_tanh_cell", 1),
+                                  std::pair("rnn_relu_cell", 1)})
+    for (const bool has_biases : {false, true}) {
+      Program program;
+      Node* x = placeholder(program, "x", SymShape{N, I});
+      const auto add = [&](const char* name, const Shape& sizes) {
+        return Argument(attribute(program, name, counting(sizes, 0.0237f, -0.3f)));
+      };
+      List states{add("h", {N, H})};
+      if (gates == 4) states.push_back(add("c", {N, H}));
+      std::vector<Argument> arguments{x, gates == 4 ? Argument(states) : states[0], add("w_ih", {gates * H, I}),
+                                      add("w_hh", {gates * H, H})};
+      if (has_biases) arguments.push_back(add("b_ih", {gates * H}));
+      if (has_biases) arguments.push_back(add("b_hh", {gates * H}));
+      Node* node = program.graph->call(concat("torch.ops.aten.", op, ".default"), arguments);
+      List results{node};
+      if (gates == 4)
+        results = {program.graph->call("operator.getitem", {node, 0}),
+                   program.graph->call("operator.getitem", {node, 1})};
+      program.graph->create(Node::Op::kOutput, "output", {Argument(results)});
+      infer_shapes(program);
+      Interpreter fast(program, {simd.get()});
+      EXPECT_EQ(fast.placements().at(0).backend, "simd") << op;
+      const Tensor data = counting({N, I}, 0.0719f, -1.f);
+      const std::vector<Tensor> expected = Interpreter(program, {}).run({{data}}), found = fast.run({{data}});
+      EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u) << op;
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(found[i].sizes(), expected[i].sizes()) << op;
+        for (int64_t j = 0; j < expected[i].numel(); ++j)
+          EXPECT_NEAR(found[i].data<float>()[j], expected[i].data<float>()[j], 1e-5) << op << " " << i << " " << j;
+      }
+    }
+}
+
 // What a file says of a convolution need not fit its tensors; a list of one stands for both axes.
 TEST(SimdBackend, TakesOrRefusesTheNumbersOfAConvolutionAsTheReferenceDoes) {
   using List = Argument::List;
