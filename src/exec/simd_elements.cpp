@@ -233,7 +233,7 @@ const float* row_of(const float* from, int64_t step, int64_t n, float* copies) {
 
 void run_row(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
   if (row.a == 1 && row.b == 1) return loop(a, b, factor, row.size, out);
-  constexpr int64_t kTogether = 2048;
+  constexpr int64_t kTogether = 512;  // copies of a number take a share of a row that is no longer
   const auto run = [&](int64_t begin, int64_t end) {
     float left[kTogether], right[kTogether];
     const float *x = nullptr, *y = nullptr;

@@ -21,8 +21,51 @@ namespace qdq::kernel {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[i] = largest of planes[offset + i] over the offsets, in order; writes whole vectors.
+bool has_nan(const float* x, int64_t n) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto found = hn::IsNaN(hn::Zero(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) found = hn::Or(found, hn::IsNaN(hn::LoadU(d, x + i)));
+  if (i < n) found = hn::Or(found, hn::IsNaN(hn::LoadN(d, x + i, static_cast<size_t>(n - i))));
+  return !hn::AllFalse(d, found);
+}
+
+// The larger of two numbers, the first of equal ones.
+template <class V> HWY_INLINE V larger(V first, V second) {
+#if HWY_ARCH_X86
+  return hn::Max(second, first);  // which gives its second operand for two zeros
+#else
+  return hn::IfThenElse(hn::Gt(second, first), second, first);
+#endif
+}
+
+// out[i] = largest of planes[offset + i] over the offsets, in order; writes whole vectors. Without NaN.
 void max_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* out) {
+  const hn::CappedTag<float, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  int64_t i = 0;
+  // Two at a time, so that the one need not wait for the other.
+  for (; i + lanes < n; i += 2 * lanes) {
+    auto one = least, two = least;
+    for (int64_t t = 0; t < taps; ++t) {
+      const float* at = planes + offsets[t] + i;
+      one = larger(one, hn::LoadU(d, at));
+      two = larger(two, hn::LoadU(d, at + lanes));
+    }
+    hn::StoreU(one, d, out + i);
+    hn::StoreU(two, d, out + i + lanes);
+  }
+  for (; i < n; i += lanes) {
+    auto one = least;
+    for (int64_t t = 0; t < taps; ++t) one = larger(one, hn::LoadU(d, planes + offsets[t] + i));
+    hn::StoreU(one, d, out + i);
+  }
+}
+
+// The same with NaN, which is the result where there is one.
+void max_taps_or_nan(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* out) {
   const hn::CappedTag<float, 16> d;
   for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
     auto largest = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -66,7 +109,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace qdq::kernel {
 namespace {
+HWY_EXPORT(has_nan);
 HWY_EXPORT(max_taps);
+HWY_EXPORT(max_taps_or_nan);
 HWY_EXPORT(sum_taps);
 HWY_EXPORT(divide_rows);
 
@@ -85,8 +130,8 @@ Window window_of(const Pool2d& p, bool dilated) {
           dilated ? p.dilation_w : 1};
 }
 
-// Reduces the window of every output of every plane by `reduce`, and hands each plane on: store(values, stride of the
-// rows, to).
+// Reduces the window of every output of every plane by reduce(plane, padded planes, offsets, taps, outputs, to), and
+// hands each plane on: store(values, stride of the rows, to).
 template <class Reduce, class Store>
 void slide(const Pool2d& pool, const Window& window, float padding, const float* x, float* out, Reduce&& reduce,
            Store&& store) {
@@ -98,8 +143,9 @@ void slide(const Pool2d& pool, const Window& window, float padding, const float*
     const Scratch padded = make_scratch(planes.elements()), values = make_scratch(round_up(n, kPanel));
     planes.clear(padding, padded.get());
     for (int64_t p = begin; p < end; ++p) {
-      planes.fill(x + p * pool.in_h * pool.in_w, 0, padded.get());
-      reduce(padded.get(), planes.offsets().data(), taps, n, values.get());
+      const float* plane = x + p * pool.in_h * pool.in_w;
+      planes.fill(plane, 0, padded.get());
+      reduce(plane, padded.get(), planes.offsets().data(), taps, n, values.get());
       store(values.get(), planes.width(), out + p * pool.out_h * pool.out_w);
     }
   });
@@ -142,9 +188,11 @@ bool lies_apart(const Pool2d& p) {
 void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   // Windows that overlap much: along the rows first, and of these along the columns. The largest is the same, and of
   // equal ones the first.
-  const bool in_turn = pool.stride_h == 1 && pool.stride_w == 1 && pool.kernel_h * pool.kernel_w >= 16;
-  const auto reduce = [&](const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* to) {
-    const auto run = HWY_DYNAMIC_POINTER(max_taps);
+  const bool in_turn = pool.stride_h == 1 && pool.stride_w == 1 && pool.kernel_h * pool.kernel_w >= 9;
+  const auto reduce = [&](const float* plane, const float* planes, const int64_t* offsets, int64_t taps, int64_t n,
+                          float* to) {
+    const auto run = HWY_DYNAMIC_DISPATCH(has_nan)(plane, pool.in_h * pool.in_w) ? HWY_DYNAMIC_POINTER(max_taps_or_nan)
+                                                                                 : HWY_DYNAMIC_POINTER(max_taps);
     if (!in_turn) return run(planes, offsets, taps, n, to);
     std::vector<int64_t> down;
     for (int64_t t = 0; t < taps; t += pool.kernel_w) down.push_back(offsets[t] - offsets[0]);
@@ -170,8 +218,9 @@ void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   const auto store = [&](const float* values, int64_t stride, float* to) {
     HWY_DYNAMIC_DISPATCH(divide_rows)(values, stride, pool.out_h, pool.out_w, down.data(), across.data(), to);
   };
-  if (!lies_apart(pool))
-    return slide(pool, window_of(pool, false), 0.0f, x, out, HWY_DYNAMIC_DISPATCH(sum_taps), store);
+  const auto reduce = [&](const float*, const float* planes, const int64_t* offsets, int64_t taps, int64_t n,
+                          float* to) { HWY_DYNAMIC_DISPATCH(sum_taps)(planes, offsets, taps, n, to); };
+  if (!lies_apart(pool)) return slide(pool, window_of(pool, false), 0.0f, x, out, reduce, store);
   const int64_t plane = pool.in_h * pool.in_w, results = pool.out_h * pool.out_w;
   parallel_for(pool.planes, 1 + 100000 / plane, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p) {
