@@ -7,6 +7,7 @@
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
 #include "kernel/math.h"
+#include "kernel/order.h"
 #include "kernel/pointwise.h"
 #include "kernel/rows.h"
 #include "op/facts.h"
@@ -200,13 +201,24 @@ class ReduceOp : public CompiledOp {
     return kind_ == Kind::kMax ? kernel::maximum_f32 : kernel::minimum_f32;
   }
 
+  float one_of_row(const float* from, int64_t count, float* scratch) const {
+    float found = 0;
+    if (kind_ != Kind::kProduct && kernel::extreme_f32(from, count, kind_ == Kind::kMax, &found)) return found;
+    return fold_row(loop(), from, count, scratch);
+  }
+
   void reduce(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) const {
+    if (inner == 1 && adds()) {
+      kernel::sum_rows_f32(x, outer, count, out);
+      for (int64_t i = 0; kind_ == Kind::kMean && i < outer; ++i) out[i] /= static_cast<float>(count);
+      return;
+    }
     parallel_for(outer, std::max<int64_t>(1, (int64_t{1} << 16) / (count * inner)), [&](int64_t begin, int64_t end) {
-      std::vector<float> scratch(inner == 1 && !adds() ? static_cast<size_t>(count) : 0);
+      std::vector<float> scratch(inner == 1 ? static_cast<size_t>(count) : 0);
       for (int64_t i = begin; i < end; ++i) {
         const float* from = x + i * count * inner;
         float* to = out + i * inner;
-        if (inner == 1) *to = adds() ? kernel::sum_f32(from, count) : fold_row(loop(), from, count, scratch.data());
+        if (inner == 1) *to = one_of_row(from, count, scratch.data());
         else if (adds()) add_rows(from, count, inner, to);
         else fold_rows(loop(), from, count, inner, to);
         for (int64_t j = 0; kind_ == Kind::kMean && j < inner; ++j) to[j] /= static_cast<float>(count);

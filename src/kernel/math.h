@@ -47,6 +47,8 @@ void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_sc
 
 // The sum in the fixed order above.
 float sum_f32(const float* x, int64_t n);
+// out[r] = that of row r of x[rows, columns].
+void sum_rows_f32(const float* x, int64_t rows, int64_t columns, float* out);
 
 // Rows of x[rows, columns]: exp(x - max) / sum. log_softmax: (x - max) - log(sum).
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);

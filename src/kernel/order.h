@@ -9,6 +9,9 @@ namespace qdq::kernel {
 // NaN if there is one. `count` is above 0 and below 2^31.
 void extreme_places_f32(const float* x, int64_t outer, int64_t count, int64_t inner, bool largest, int64_t* out);
 
+// The largest or smallest of n elements; false, and nothing of use, if one is NaN or the result is 0 of either sign.
+bool extreme_f32(const float* x, int64_t n, bool is_largest, float* out);
+
 // out[outer, count, inner]: the sums of the elements up to each along the axis, in double in their order, each rounded
 // once.
 void cumulative_sums_f32(const float* x, int64_t outer, int64_t count, int64_t inner, float* out);

@@ -233,9 +233,8 @@ void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
 void adaptive_avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
   const int64_t plane = pool.in_h * pool.in_w, grain = std::max<int64_t>(1, 100000 / std::max<int64_t>(plane, 1));
   if (pool.out_h == 1 && pool.out_w == 1) {
-    parallel_for(pool.planes, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p) out[p] = sum_f32(x + p * plane, plane) / static_cast<float>(plane);
-    });
+    sum_rows_f32(x, pool.planes, plane, out);
+    for (int64_t p = 0; p < pool.planes; ++p) out[p] /= static_cast<float>(plane);
     return;
   }
   parallel_for(pool.planes, grain, [&](int64_t begin, int64_t end) {

@@ -132,6 +132,34 @@ TEST(SimdAxes, ProductsAlongAxesAreThoseOfTheReference) {
   expect_near(OneCall("aten.prod.dim_int", {numbers({9, 6}, true), Argument(-1)}), 1e-6, "any numbers");
 }
 
+TEST(SimdAxes, ExtremesOfRowsAreThoseOfTheReference) {
+  for (const bool has_nan : {false, true})
+    for (const Shape& sizes : {Shape{40, 3}, Shape{5, 16}, Shape{7, 131}, Shape{3, 1}}) {
+      for (const char* op : {"aten.amax.default", "aten.amin.default"})
+        OneCall(op, {numbers(sizes, has_nan), Argument(Argument::List{-1})}).expect_equal(concat(op, to_string(sizes)));
+    }
+}
+
+// Sums, means and norms of rows, several at a time, in the order of kernel/math.h: as one by one, to the bit.
+TEST(SimdAxes, NormsAndMeansOfARowDoNotDependOnOtherRows) {
+  const auto same_alone = [](const std::string& op, const Tensor& x, const std::vector<Argument>& more) {
+    const auto run = [&](const Tensor& rows) {
+      std::vector<std::variant<Tensor, Argument>> arguments{rows};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return *OneCall(op, arguments).run_fast()[0].get_if<Tensor>();
+    };
+    const Tensor all = run(x);
+    for (int64_t r = 0; r < x.size(0); ++r)
+      EXPECT_TRUE(bitwise_equal(run(x.slice(0, r, r + 1).contiguous()), all.slice(0, r, r + 1).contiguous())) << op;
+  };
+  for (const int64_t n : {3, 16, 37, 200}) {
+    const Tensor x = counting({7, n}, 0.0719f, -2.f);
+    same_alone("aten.mean.dim", x, {Argument(Argument::List{1})});
+    same_alone("aten.sum.dim_IntList", x, {Argument(Argument::List{1})});
+    same_alone("aten.layer_norm.default", x, {Argument(Argument::List{n})});
+  }
+}
+
 TEST(SimdAxes, ProductsWithVectorsAreThoseOfTheReference) {
   for (const char* op : {"aten.mv.default", "aten.dot.default"}) {
     const Shape left = std::string_view(op) == "aten.mv.default" ? Shape{33, 70} : Shape{70};
