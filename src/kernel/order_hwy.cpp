@@ -155,6 +155,25 @@ HWY_EXPORT(first_below);
 
 int64_t grain(int64_t elements) { return std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(elements, 1)); }
 
+// The sums along up to kTogether rows, of which the next of one waits for the one before. Stretches of them are copied
+// side by side, or rows a power of two apart would push each other out of the caches.
+constexpr int64_t kTogether = 8;
+void sum_rows_up(const float* x, int64_t rows, int64_t count, float* out) {
+  constexpr int64_t kStretch = 64;
+  double sums[kTogether] = {};
+  float stretch[kStretch][kTogether] = {};
+  for (int64_t begin = 0; begin < count; begin += kStretch) {
+    const int64_t n = std::min(kStretch, count - begin);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < n; ++i) stretch[i][r] = x[r * count + begin + i];
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t r = 0; r < kTogether; ++r)
+        stretch[i][r] = static_cast<float>(sums[r] += static_cast<double>(stretch[i][r]));
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = 0; i < n; ++i) out[r * count + begin + i] = stretch[i][r];
+  }
+}
+
 }  // namespace
 
 void extreme_places_f32(const float* x, int64_t outer, int64_t count, int64_t inner, bool largest, int64_t* out) {
@@ -173,12 +192,16 @@ int64_t find_below(const int32_t* keys, int64_t begin, int64_t n, int32_t limit)
 
 void cumulative_sums_f32(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) {
   const auto run = HWY_DYNAMIC_POINTER(add_row);
+  if (inner == 1)
+    return parallel_for((outer + kTogether - 1) / kTogether, grain(count * kTogether), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin * kTogether; r < std::min(end * kTogether, outer); r += kTogether)
+        sum_rows_up(x + r * count, std::min(kTogether, outer - r), count, out + r * count);
+    });
   parallel_for(outer, grain(count * inner), [&](int64_t begin, int64_t end) {
     std::vector<double> sums(static_cast<size_t>(inner));
     for (int64_t i = begin * count; i < end * count; ++i) {
       if (i % count == 0) std::fill(sums.begin(), sums.end(), 0.0);
-      if (inner == 1) out[i] = static_cast<float>(sums[0] += static_cast<double>(x[i]));
-      else run(x + i * inner, inner, sums.data(), out + i * inner);
+      run(x + i * inner, inner, sums.data(), out + i * inner);
     }
   });
 }

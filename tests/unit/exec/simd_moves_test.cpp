@@ -78,7 +78,7 @@ TEST(SimdMoves, TrianglesAndElementsAlongAnAxisAreThoseOfTheReference) {
 
 TEST(SimdMoves, CumulativeSumsAndProductsAreThoseOfTheReference) {
   for (const DType dtype : kHalves)
-    for (const Shape& sizes : {Shape{700}, Shape{3, 40, 9}, Shape{40, 3}, Shape{2, 3, 17}})
+    for (const Shape& sizes : {Shape{700}, Shape{3, 40, 9}, Shape{40, 3}, Shape{2, 3, 17}, Shape{19, 70}})
       for (int axis = 0; axis < static_cast<int>(sizes.size()); ++axis)
         for (const char* op : {"aten.cumsum.default", "aten.cumprod.default"})
           OneCall(op, {counting(sizes, 0.0719f, -2.f).to(dtype), Argument(axis)})
