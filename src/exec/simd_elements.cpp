@@ -231,6 +231,20 @@ const float* row_of(const float* from, int64_t step, int64_t n, float* copies) {
   return copies;
 }
 
+// The same of elements that lie side by side and one number, which need not be copied for products and sums.
+bool run_number(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
+  const bool b_is_one = row.b == 0 && row.a == 1, a_is_one = row.a == 0 && row.b == 1;
+  if (loop == pairs<kernel::mul_f32> && (a_is_one || b_is_one)) {
+    kernel::mul_scalar_f32(b_is_one ? a : b, b_is_one ? *b : *a, row.size, out);
+    return true;
+  }
+  if (loop == add_scaled && (b_is_one || (a_is_one && factor == 1))) {
+    kernel::add_scalar_f32(b_is_one ? a : b, b_is_one ? factor * *b : *a, row.size, out);
+    return true;
+  }
+  return false;
+}
+
 void run_row(PairLoop loop, float factor, const float* a, const float* b, const Broadcast::Axis& row, float* out) {
   if (row.a == 1 && row.b == 1) return loop(a, b, factor, row.size, out);
   constexpr int64_t kTogether = 512;  // copies of a number take a share of a row that is no longer
@@ -245,6 +259,7 @@ void run_row(PairLoop loop, float factor, const float* a, const float* b, const 
     }
   };
   constexpr int64_t kWorthThreads = int64_t{1} << 16;
+  if (row.size <= kWorthThreads && run_number(loop, factor, a, b, row, out)) return;
   if (row.size > kWorthThreads) parallel_for(row.size, kWorthThreads, run);
   else run(0, row.size);
 }
