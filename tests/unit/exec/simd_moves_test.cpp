@@ -142,6 +142,10 @@ TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
 }
 
 TEST(SimdMoves, LogicOfAnyLengthAndPoolsOfVolumes) {
+  for (const char* op : {"bitwise_and.Tensor", "bitwise_or.Tensor", "bitwise_xor.Tensor", "__and__.Tensor"})
+    OneCall(concat("aten.", op), {integers({2, 21}, 2, DType::kBool), integers({2, 1}, 2, DType::kBool)})
+        .expect_equal(op);
+  OneCall("aten.bitwise_not.default", {integers({2, 21}, 2, DType::kBool)}).expect_equal("bitwise_not");
   for (const char* op : {"and", "or", "xor"})
     for (const int64_t n : {1, 8, 21, 90})
       for (const int64_t other : {n, int64_t{1}})
