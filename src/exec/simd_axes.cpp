@@ -361,6 +361,25 @@ class ConcatOp : public CompiledOp {
   }
 };
 
+// aten.stack: the tensors with an axis of one more, put side by side along it.
+class StackOp : public CompiledOp {
+ public:
+  Value run(const Call<Tensor>& call) override {
+    infer_call(call);
+    const std::vector<Tensor> parts = call.tensors(0);
+    const int64_t axis = wrap_axis(call.integer(1), parts[0].dim() + 1);
+    Value::List list;
+    for (const Tensor& part : parts) {
+      if (part.dtype() != parts[0].dtype()) return run_reference(call, "its inputs are of several dtypes");
+      list.emplace_back(part.unsqueeze(axis));
+    }
+    return concat_.run(Call<Tensor>(*find_op("torch.ops.aten.cat.default"), {Value(list), axis}));
+  }
+
+ private:
+  ConcatOp concat_;
+};
+
 std::unique_ptr<CompiledOp> make_softmax(const Node&, bool) {
   return std::make_unique<SoftmaxOp>(kernel::softmax_f32, ColumnSoftmax::Kind::kSoftmax);
 }
@@ -397,7 +416,11 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.glu.default", make_glu, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},
 };
-constexpr SimdOp kJoining[] = {{"aten.cat.default", make_concat, nullptr}};
+std::unique_ptr<CompiledOp> make_stack(const Node&, bool) { return std::make_unique<StackOp>(); }
+constexpr SimdOp kJoining[] = {
+    {"aten.cat.default", make_concat, nullptr},
+    {"aten.stack.default", make_stack, nullptr},
+};
 
 }  // namespace
 

@@ -150,14 +150,16 @@ class PadOp : public CompiledOp {
     for (size_t a = 0; a < rank; ++a) {
       const size_t pair = 2 * (rank - 1 - a);
       const int64_t before = pair < pad.size() ? pad[pair] : 0;
+      sources[a].resize(static_cast<size_t>(sizes[a]));
       for (int64_t i = 0; i < sizes[a]; ++i) {
+        // Of what lies inside along the last axis, which goes in one piece, only the first is asked for.
+        if (a + 1 == rank && i > before && i < before + x.sizes()[a] && i > 0) continue;
         const int64_t source = padding_source(i - before, x.sizes()[a], border);
-        sources[a].push_back(source < 0 ? -1 : source * x.strides()[a]);
+        sources[a][static_cast<size_t>(i)] = source < 0 ? -1 : source * x.strides()[a];
       }
     }
     const std::vector<int64_t>& columns = sources.back();
     const int64_t width = sizes.back(), before = pad.empty() ? 0 : pad[0];
-    // What lies inside goes in one piece.
     const int64_t begin = std::clamp<int64_t>(before, 0, width), end = std::clamp(before + x.size(-1), begin, width);
     std::vector<int64_t> index(rank, 0);
     const Word* from = reinterpret_cast<const Word*>(x.raw());

@@ -45,6 +45,17 @@ void copy_square(const Element* from, Element* to, const Axis& outer, const Axis
   }
 }
 
+// A square whose rows are read where its columns are written, through a copy of it that lies dense. Rows that are
+// many powers of two apart push each other out of the first-level cache, and so each is read once.
+template <class Element>
+void turn_square(const Element* from, Element* to, int64_t from_step, int64_t to_step, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = 32, kApart = kSide + 1;
+  Element square[kSide * kApart];
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = 0; r < rows; ++r) square[r * kApart + c] = from[c * from_step + r];
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(square + r * kApart, columns, to + r * to_step);
+}
+
 // The two innermost axes: rows side by side, or squares where the order is another.
 template <class Element> void copy_plane(const Element* from, Element* to, const Axis& outer, const Axis& inner) {
   constexpr int64_t kSquare = 32;
@@ -54,10 +65,17 @@ template <class Element> void copy_plane(const Element* from, Element* to, const
     return;
   }
   if (inner.from == 1) return copy_square(from, to, outer, inner, outer.size, inner.size);
+  constexpr int64_t kPage = 1024;
+  const bool turns =
+      outer.from == 1 && inner.to == 1 && inner.from * static_cast<int64_t>(sizeof(Element)) % kPage == 0;
   for (int64_t r = 0; r < outer.size; r += kSquare)
-    for (int64_t c = 0; c < inner.size; c += kSquare)
-      copy_square(from + r * outer.from + c * inner.from, to + r * outer.to + c * inner.to, outer, inner,
-                  std::min(kSquare, outer.size - r), std::min(kSquare, inner.size - c));
+    for (int64_t c = 0; c < inner.size; c += kSquare) {
+      const Element* in = from + r * outer.from + c * inner.from;
+      Element* out = to + r * outer.to + c * inner.to;
+      const int64_t rows = std::min(kSquare, outer.size - r), columns = std::min(kSquare, inner.size - c);
+      if (turns) turn_square(in, out, inner.from, outer.to, rows, columns);
+      else copy_square(in, out, outer, inner, rows, columns);
+    }
 }
 
 template <class Element>

@@ -400,6 +400,26 @@ TEST(SimdMoves, RollsAreThoseOfTheReference) {
   }
 }
 
+TEST(SimdMoves, StacksAreThoseOfTheReference) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
+    const Tensor x = integers({3, 4, 5}, 100, dtype), y = integers({5, 4, 3}, 50, dtype).transpose(0, 2);
+    for (const int axis : {0, 2, 3, -1})
+      OneCall("aten.stack.default", {x, y, x}, Argument(axis)).expect_equal(concat(to_string(dtype), " at ", axis));
+  }
+}
+
+// Squares of 32 go through a copy where rows are far apart.
+TEST(SimdMoves, TurnedTensorsAreCopiedAsTheyLie) {
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
+    const Tensor x = integers({45, 1024}, 100, dtype), turned = x.transpose(0, 1), copy = turned.contiguous();
+    ASSERT_EQ(copy.sizes(), (Shape{1024, 45}));
+    EXPECT_TRUE(bitwise_equal(copy.transpose(0, 1), x)) << to_string(dtype);
+    for (const auto& [r, c] : {std::pair(0, 0), std::pair(44, 1023), std::pair(33, 31), std::pair(1, 700)})
+      EXPECT_TRUE(bitwise_equal(copy.slice(0, c, c + 1).slice(1, r, r + 1).reshape({1}),
+                                x.slice(0, r, r + 1).slice(1, c, c + 1).reshape({1})));
+  }
+}
+
 TEST(SimdMoves, SlicesArePickedAsInTheReference) {
   for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kS64}) {
     const Tensor x = integers({4, 3, 5}, 100, dtype);
