@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "exec/convolution.h"
 #include "exec/op_backend.h"
+#include "kernel/gemm.h"
 #include "lower/backend/onednn.h"
 #include "lower/backend/onednn_primitive.h"
 #include "lower/lower.h"
@@ -277,9 +278,16 @@ class OneDnnMatmul : public CompiledOp {
     const auto flat = [&](const Tensor& t) {
       Shape full = batch;
       full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
-      return t.expand(full).reshape({count, t.size(-2), t.size(-1)}).contiguous();
+      return t.expand(full).reshape({count, t.size(-2), t.size(-1)});
     };
-    const Tensor x = flat(a), y = flat(b), z = out.reshape({count, a.size(-2), b.size(-1)});
+    if (a.size(-2) == 1 && b.stride(-2) == 1 && b.size(-1) > 1) {
+      // One row by columns that lie one after the other: a copy of them would take longer than their product.
+      const Tensor x = flat(a), y = flat(b);
+      kernel::matmul_f32(count, 1, y.size(2), y.size(1), {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
+                         {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
+      return out;
+    }
+    const Tensor x = flat(a).contiguous(), y = flat(b).contiguous(), z = out.reshape({count, a.size(-2), b.size(-1)});
     guarded([&] {
       const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)),
                    zm = view(z, z.sizes(), strides_of(z));
