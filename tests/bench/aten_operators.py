@@ -145,6 +145,7 @@ def make_cases():
         ),
         "rfft": (lambda x: torch.view_as_real(torch.fft.rfft(x)), (f(16, 1024),)),
     }
+    cases.update(make_more_cases(f, index, image, tokens))
     for mode in ("bilinear", "nearest", "bicubic"):
         for padding in ("zeros", "border", "reflection"):
             sampled = lambda x, g, m=mode, p=padding: F.grid_sample(x, g, m, p, align_corners=False)
@@ -163,6 +164,97 @@ def make_cases():
             call = (lambda y, o=op: o(y, (768,))) if name == "layer_norm" else op
             cases[f"{name} {str(dtype)[6:]}"] = (call, tuple(y.to(dtype) for y in (x, *more)))
     return cases
+
+
+def make_more_cases(f, index, image, tokens):
+    """What networks for speech, text and images have besides."""
+    import torch
+    from torch.nn import functional as F
+
+    signal, heads, wide = f(4, 256, 400), f(8, 12, 128, 64), f(8, 128, 768)
+    weight = lambda *sizes: f(*sizes) / (f(*sizes)[0].numel() ** 0.5)
+    causal = torch.ones(128, 128).tril().bool()
+    conv = lambda x, w, **more: (lambda y: F.conv1d(y, w, **more), (x,))
+    turned = lambda call, x, w, **more: (lambda y: call(y, w, **more), (x,))
+    return {
+        "conv1d 1x1": conv(signal, weight(512, 256, 1)),
+        "conv1d 3": conv(signal, weight(256, 256, 3), padding=1),
+        "conv1d dilated": conv(signal, weight(256, 256, 3), padding=4, dilation=4),
+        "conv1d depthwise 31": conv(signal, weight(256, 1, 31), padding=15, groups=256),
+        "conv1d groups": conv(signal, weight(256, 16, 5), padding=2, groups=16),
+        "conv1d few samples": conv(f(1, 16, 40), weight(32, 16, 3), padding=1),
+        "conv1d stem": conv(f(1, 1, 16000), weight(64, 1, 10), stride=5),
+        "conv_transpose1d": turned(F.conv_transpose1d, f(1, 256, 128), weight(256, 128, 8), stride=4, padding=2),
+        "conv_transpose2d 2x2": turned(F.conv_transpose2d, f(1, 128, 28, 28), weight(128, 64, 2, 2), stride=2),
+        "conv_transpose2d 4x4": turned(
+            F.conv_transpose2d, f(1, 128, 28, 28), weight(128, 64, 4, 4), stride=2, padding=1
+        ),
+        "conv3d depthwise": turned(F.conv3d, f(1, 32, 8, 28, 28), weight(32, 1, 3, 3, 3), padding=1, groups=32),
+        "pad reflect": (lambda x: F.pad(x, (3, 3, 3, 3), "reflect"), (image,)),
+        "pad replicate": (lambda x: F.pad(x, (1, 1, 1, 1), "replicate"), (image,)),
+        "pad circular": (lambda x: F.pad(x, (1, 1, 1, 1), "circular"), (image,)),
+        "pad of a signal": (lambda x: F.pad(x, (200, 200), "reflect"), (f(1, 1, 16000),)),
+        "avg_pool2d 3 stride 1": (lambda x: F.avg_pool2d(x, 3, 1, 1), (image,)),
+        "avg_pool2d 2": (lambda x: F.avg_pool2d(x, 2), (image,)),
+        "adaptive_avg_pool2d of 1": (lambda x: F.adaptive_avg_pool2d(x, 1), (f(8, 256, 14, 14),)),
+        "adaptive_avg_pool2d 6": (lambda x: F.adaptive_avg_pool2d(x, 6), (f(1, 256, 60, 60),)),
+        "cumsum": (lambda x: x.cumsum(-1), (f(64, 4096),)),
+        "cumsum of a mask": (lambda x: x.cumsum(1), (index(2, 8, 512),)),
+        "argmax": (lambda x: x.argmax(-1), (f(64, 10000),)),
+        "topk": (lambda x: x.topk(10), (f(64, 10000),)),
+        "where": (lambda x: torch.where(x > 0, x, 0.1 * x), (image,)),
+        "clamp": (lambda x: x.clamp(-1, 1), (image,)),
+        "masked attention scores": (lambda x: x.masked_fill(~causal, -1e9).softmax(-1), (f(8, 12, 128, 128),)),
+        "attention causal": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (heads,)),
+        "attention masked": (lambda q: F.scaled_dot_product_attention(q, q, q, attn_mask=causal), (heads,)),
+        "attention one query": (
+            F.scaled_dot_product_attention,
+            (f(1, 12, 1, 64), f(1, 12, 512, 64), f(1, 12, 512, 64)),
+        ),
+        "attention products": (lambda q: (q @ q.transpose(-1, -2)).softmax(-1) @ q, (heads,)),
+        "heads of tokens": (lambda x: x.view(8, 128, 12, 64).transpose(1, 2).contiguous(), (wide,)),
+        "tokens of heads": (lambda x: x.transpose(1, 2).reshape(8, 128, 768), (heads,)),
+        "channels last": (lambda x: x.permute(0, 2, 3, 1).contiguous(), (image,)),
+        "channels first": (lambda x: x.permute(0, 3, 1, 2).contiguous(), (f(1, 56, 56, 64),)),
+        "transposed matrix": (lambda x: x.t().contiguous(), (f(1024, 1024),)),
+        "reversed axes": (lambda x: x.permute(2, 1, 0).contiguous(), (f(64, 96, 128),)),
+        "windows": (
+            lambda x: x.view(1, 8, 7, 8, 7, 96).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, 96),
+            (f(1, 56, 56, 96),),
+        ),
+        "patches of tokens": (
+            lambda x: torch.cat([x[:, 0::2, 0::2], x[:, 1::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 1::2]], -1),
+            (f(1, 56, 56, 96),),
+        ),
+        "rotary halves": (lambda x: torch.cat((-x[..., 32:], x[..., :32]), -1), (heads,)),
+        "rotary pairs": (lambda x: torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2), (heads,)),
+        "chunk gate": (lambda x: (lambda a, b: a * F.gelu(b))(*x.chunk(2, -1)), (wide,)),
+        "gelu": (F.gelu, (wide,)),
+        "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), (wide,)),
+        "silu": (F.silu, (wide,)),
+        "layer_norm": (lambda x: F.layer_norm(x, (768,)), (wide,)),
+        "instance_norm": (torch.nn.InstanceNorm2d(64, affine=True), (image,)),
+        "rms by operators": (lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6), (wide,)),
+        "linear": (torch.nn.Linear(768, 768), (wide,)),
+        "linear one row": (torch.nn.Linear(1024, 4096), (f(1, 1024),)),
+        "einsum bhid,bhjd": (lambda x: torch.einsum("bhid,bhjd->bhij", x, x), (heads,)),
+        "einsum bnhd,bmhd": (lambda x: torch.einsum("bnhd,bmhd->bhnm", x, x), (f(8, 128, 12, 64),)),
+        "einsum relative": (lambda x, r: torch.einsum("bhid,ijd->bhij", x, r), (heads, f(128, 128, 64))),
+        "lstm batch": (torch.nn.LSTM(128, 128, batch_first=True), (f(16, 50, 128),)),
+        "gru batch": (torch.nn.GRU(128, 128, batch_first=True), (f(16, 50, 128),)),
+        "amax": (lambda x: x.amax(-1), (wide,)),
+        "mean middle": (lambda x: x.mean(1), (wide,)),
+        "sum of images": (lambda x: x.sum((2, 3)), (image,)),
+        "add of channels": (lambda x, y: x * y, (image, f(1, 64, 1, 1))),
+        "add of positions": (lambda x, y: x + y, (wide, f(1, 128, 768))),
+        "scale of tokens": (lambda x, y: x * y, (wide, f(8, 128, 1))),
+        "eq of ids": (lambda x: x.eq(0), (index(9, 8, 4096),)),
+        "embedding": (torch.nn.Embedding(30000, 256), (index(30000, 8, 128),)),
+        "masks": (lambda x: (x > 0) & (x < 1), (image,)),
+        "mean and std": (lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5), (wide,)),
+        "bmm of one row": (torch.bmm, (f(64, 1, 128), f(64, 128, 512))),
+        "bmm by transposed": (lambda x, y: torch.bmm(x, y.transpose(1, 2)), (f(64, 1, 128), f(64, 512, 128))),
+    }
 
 
 def in_torch(words):
