@@ -19,7 +19,8 @@ struct Side {
   Shape strides;
 };
 
-enum class Pick { kRead, kWrite, kAdd };  // what is picked is read, written, or added to, which takes floats
+// What is picked is read or written; or floats are added to it, or take its place if they are larger, smaller or NaN.
+enum class Pick { kRead, kWrite, kAdd, kMax, kMin };
 
 // Elements of any dtype as words of their size, from `picked` to `row` or back; along the axis `picked` has `size`
 // elements, which are `step` apart.
@@ -29,7 +30,7 @@ struct Picking {
   int64_t size, step;
   Side picked, row;
 
-  template <class Word> void run(Pick how) const {
+  template <class Word, Pick how> void run() const {
     const int64_t* given = index.data<int64_t>();
     const std::array<const int64_t*, 3> strides{index.strides().data(), picked.strides.data(), row.strides.data()};
     for (RowWalk walk(index.sizes(), strides); walk.next(); given += walk.extent()) {
@@ -41,19 +42,28 @@ struct Picking {
         int64_t place = given[i];
         if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(extent)) place = checked_index(op, place, extent);
         Word &one = from[i * from_step + place * along], &other = to[i * to_step];
-        if (how == Pick::kRead) other = one;
-        else if (how == Pick::kWrite) one = other;
-        else one += other;
+        if constexpr (how == Pick::kRead) other = one;
+        else if constexpr (how == Pick::kWrite) one = other;
+        else if constexpr (how == Pick::kAdd) one += other;
+        else if ((how == Pick::kMax ? other > one : other < one) || other != other) one = other;
       }
     }
   }
   void run(size_t bytes, Pick how) const {
-    if (how == Pick::kAdd) return run<float>(how);
+    switch (how) {
+      case Pick::kRead: return move<Pick::kRead>(bytes);
+      case Pick::kWrite: return move<Pick::kWrite>(bytes);
+      case Pick::kAdd: return run<float, Pick::kAdd>();
+      case Pick::kMax: return run<float, Pick::kMax>();
+      case Pick::kMin: return run<float, Pick::kMin>();
+    }
+  }
+  template <Pick how> void move(size_t bytes) const {
     switch (bytes) {
-      case 1: return run<uint8_t>(how);
-      case 2: return run<uint16_t>(how);
-      case 4: return run<uint32_t>(how);
-      default: return run<uint64_t>(how);
+      case 1: return run<uint8_t, how>();
+      case 2: return run<uint16_t, how>();
+      case 4: return run<uint32_t, how>();
+      default: return run<uint64_t, how>();
     }
   }
 };
@@ -167,7 +177,8 @@ class SelectOp : public CompiledOp {
   bool embeds_;
 };
 
-// scatter.src, scatter.value, which writes one number, and scatter_add of float32 in the order of its indices.
+// scatter.src, scatter.value, which writes one number, and scatter_add and scatter_reduce of float32, sums in the order
+// of their indices.
 class ScatterOp : public CompiledOp {
  public:
   ScatterOp(bool in_place, Pick how) : in_place_(in_place), how_(how) {}
@@ -178,7 +189,9 @@ class ScatterOp : public CompiledOp {
     const bool fits = source == nullptr || (source->dtype() == x.dtype() && source->dim() == x.dim());
     if (x.dim() == 0 || x.dtype() == DType::kString || is_complex(x.dtype()) || !fits)
       return run_reference(call, "its input is a number, or values are complex, strings or of another dtype");
-    if (how_ == Pick::kAdd && !is_f32(x)) return run_reference(call, "it adds other numbers than float32");
+    const Pick how = call.size() > 4 ? reduction_of(call) : how_;
+    if (how == Pick::kRead) return run_reference(call, "it multiplies or averages, or leaves out what was there");
+    if (how != Pick::kWrite && !is_f32(x)) return run_reference(call, "it combines other numbers than float32");
     infer_call(call);
     const Tensor index = index_of(call);
     for (int64_t a = 0; source != nullptr && a < x.dim(); ++a)
@@ -186,11 +199,18 @@ class ScatterOp : public CompiledOp {
     Tensor values = source != nullptr ? *source : Tensor::full({}, x.dtype(), call.number(3)).expand(index.sizes());
     if (values.storage() == x.storage()) values = values.clone();
     const Tensor out = in_place_ || may_overwrite(x) ? x : x.clone();
-    picking_of(call, index, out, values).run(size_of(x.dtype()), how_);
+    picking_of(call, index, out, values).run(size_of(x.dtype()), how);
     return out;
   }
 
  private:
+  // kRead: none of those.
+  static Pick reduction_of(const Call<Tensor>& call) {
+    const std::string& name = call.string(4);
+    if (!call.boolean(5)) return Pick::kRead;
+    return name == "sum" ? Pick::kAdd : name == "amax" ? Pick::kMax : name == "amin" ? Pick::kMin : Pick::kRead;
+  }
+
   bool in_place_;
   Pick how_;
 };
@@ -337,6 +357,7 @@ constexpr SimdOp kPicking[] = {
     {"aten.scatter.src", make_scatter<Pick::kWrite>, nullptr},
     {"aten.scatter.value", make_scatter<Pick::kWrite>, nullptr},
     {"aten.scatter_add.default", make_scatter<Pick::kAdd>, nullptr},
+    {"aten.scatter_reduce.two", make_scatter<Pick::kAdd>, nullptr},
 };
 
 }  // namespace

@@ -130,6 +130,18 @@ TEST(SimdMoves, NumbersAreAddedAtIndices) {
   }
 }
 
+TEST(SimdMoves, ExtremesAreScatteredAsInTheReference) {
+  for (const bool has_nan : {false, true})
+    for (const int axis : {0, 1, -1})
+      for (const char* how : {"amax", "amin"})
+        OneCall("aten.scatter_reduce.two", {numbers({6, 5, 4}, has_nan), Argument(axis), integers({4, 3, 2}, 4),
+                                            numbers({4, 3, 2}, has_nan, 9), Argument(std::string(how))})
+            .expect_equal(concat(how, " along ", axis));
+  const Tensor whole = integers({6, 5}, 90).to(DType::kF32), added = integers({4, 5}, 90).to(DType::kF32);
+  OneCall("aten.scatter_reduce.two", {whole, Argument(0), integers({4, 5}, 6), added, Argument(std::string("sum"))})
+      .expect_equal("sum");
+}
+
 TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
   const Tensor x = counting({3, 4}, 0.1f, -1.f), back = Tensor::of<int64_t>({1, 2}, {-1, -3});
   OneCall("aten.gather.default", {x, Argument(0), back}).expect_equal("from the end");
