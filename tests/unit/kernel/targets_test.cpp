@@ -1,10 +1,13 @@
 // Every kernel gives the same bits on every instruction set, natively and in WASM: one hash each, pinned here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernel/compare.h"
 #include "kernel/conv.h"
 #include "kernel/math.h"
 #include "kernel/observe.h"
@@ -12,6 +15,7 @@
 #include "kernel/pointwise.h"
 #include "kernel/pool.h"
 #include "kernel/quantize.h"
+#include "kernel/rows.h"
 #include "unit/kernel/plain.h"
 
 #if !defined(__EMSCRIPTEN__)
@@ -141,6 +145,45 @@ void expect_pinned_bits(const char* target) {
   set_num_threads(1);
 }
 
+// Sums, norms, extremes, comparisons and reversals of rows of lengths around those of vectors.
+void expect_rows_of_plain_loops(const char* target) {
+  Random random(13);
+  constexpr int64_t kRows = 5;
+  for (const int64_t n : {1, 3, 15, 16, 37, 130}) {
+    const std::vector<float> x = random.floats(kRows * n, -3, 3);
+    std::vector<float> sums(kRows), norms(x.size());
+    sum_rows_f32(x.data(), kRows, n, sums.data());
+    layer_norm_f32(x.data(), kRows, n, nullptr, nullptr, 1e-5f, norms.data(), nullptr, nullptr);
+    const auto plain_sum = [&](auto&& element) {
+      float strands[16] = {};
+      for (int64_t i = 0; i < n; ++i) strands[i % 16] += element(i);
+      for (int half = 8; half > 0; half /= 2)
+        for (int j = 0; j < half; ++j) strands[j] += strands[j + half];
+      return strands[0];
+    };
+    for (int64_t r = 0; r < kRows; ++r) {
+      const float *row = x.data() + r * n, *norm = norms.data() + r * n;
+      const float sum = plain_sum([&](int64_t i) { return row[i]; }), mean = sum / static_cast<float>(n),
+                  squares = plain_sum([&](int64_t i) { return (row[i] - mean) * (row[i] - mean); }),
+                  factor = 1.0f / std::sqrt(squares / static_cast<float>(n) + 1e-5f);
+      EXPECT_EQ(sums[static_cast<size_t>(r)], sum) << target << " " << n;
+      for (int64_t i = 0; i < n; ++i) EXPECT_EQ(norm[i], (row[i] - mean) * factor) << target << " " << n << " " << i;
+      float largest = 0, smallest = 0;
+      EXPECT_TRUE(extreme_f32(row, n, true, &largest) && extreme_f32(row, n, false, &smallest)) << target;
+      EXPECT_EQ(largest, *std::max_element(row, row + n)) << target << " " << n;
+      EXPECT_EQ(smallest, *std::min_element(row, row + n)) << target << " " << n;
+    }
+    std::vector<int64_t> a(x.size()), backwards(x.size());
+    for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<int64_t>(i) * 7 % 5 + (int64_t{1} << 40);
+    const auto count = static_cast<int64_t>(a.size());
+    reverse(reinterpret_cast<const uint64_t*>(a.data()), count, reinterpret_cast<uint64_t*>(backwards.data()));
+    EXPECT_TRUE(std::equal(a.rbegin(), a.rend(), backwards.begin())) << target << " " << n;
+    const std::unique_ptr<bool[]> is_less(new bool[a.size()]);
+    compare(Comparison::kLess, a.data(), 1, backwards.data(), 1, count, is_less.get());
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(is_less[i], a[i] < backwards[i]) << target << " " << n;
+  }
+}
+
 // Rows and columns with ties, zeros of both signs and NaN, of lengths around those of vectors.
 void expect_orders_of_plain_loops(const char* target) {
   Random random(12);
@@ -185,6 +228,7 @@ TEST(Targets, AllGiveTheSameBits) {
 #if defined(__EMSCRIPTEN__)
   expect_pinned_bits("WASM");
   expect_orders_of_plain_loops("WASM");
+  expect_rows_of_plain_loops("WASM");
 #else
   const int64_t supported = hwy::SupportedTargets();
   for (int64_t target : {int64_t{HWY_AVX3}, int64_t{HWY_AVX2}, int64_t{HWY_SSE2}}) {
@@ -192,6 +236,7 @@ TEST(Targets, AllGiveTheSameBits) {
     hwy::SetSupportedTargetsForTest(target);
     expect_pinned_bits(hwy::TargetName(target));
     expect_orders_of_plain_loops(hwy::TargetName(target));
+    expect_rows_of_plain_loops(hwy::TargetName(target));
   }
   hwy::SetSupportedTargetsForTest(0);
 #endif
