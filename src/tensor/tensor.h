@@ -131,8 +131,8 @@ template <class T> Tensor Tensor::of(const Shape& sizes, std::span<const T> valu
   return out;
 }
 
-// Walks the rows of a shape (all but the last axis; a scalar is one row of one element) in C order, for up to 4
-// operands.
+// Walks the rows of a shape in C order, for up to 4 operands. A row is the last axis and those before it along which
+// all operands go on evenly.
 class RowWalk {
  public:
   static constexpr size_t kMaxOperands = 4;
