@@ -254,6 +254,8 @@ Compiled attention(const Plan& plan, const PlanStep& step) {
   const auto strided = [&](size_t i, bool transposed) {
     const PlanBuffer& buffer = plan.buffers[step.inputs[i]];
     Shape sizes = buffer.sizes, strides = buffer.strides();
+    // oneDNN's matmul errs where one batch has a shorter stride than the rows in it.
+    if (sizes[0] == 1) strides[0] = numel_of(sizes);
     if (transposed) {
       std::swap(sizes[2], sizes[3]);
       std::swap(strides[2], strides[3]);

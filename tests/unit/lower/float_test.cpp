@@ -140,6 +140,45 @@ TEST(Floats, TakeATransformerBlock) {
   EXPECT_LE(difference_from("reference", transformer_block(), {1, 6, 32}).relative, 1e-5);
 }
 
+// Queries from a constant number of rows, keys and values from as many as the input has, which come first in memory:
+// the layout of nn.MultiheadAttention. The heads are an axis of their own, or joined with the batch.
+Program sequence_first_attention(int64_t batch, int64_t heads, int64_t queries, bool joins_heads) {
+  FloatGraph g;
+  Node* rows = g.input({2, batch, 16});
+  const Argument length = g.call("torch.ops.aten.sym_size.int", {rows, 0});
+  const auto headed = [&](Node* x, const Argument& count) {
+    Node* values = g.linear(x, heads * 16, 16);
+    if (joins_heads) {
+      Node* joined = g.call("torch.ops.aten.reshape.default", {values, Argument::List{count, batch * heads, 16}});
+      return g.call("torch.ops.aten.unsqueeze.default", {g.call("torch.ops.aten.transpose.int", {joined, 0, 1}), 0});
+    }
+    Node* apart = g.call("torch.ops.aten.reshape.default", {values, Argument::List{count, batch, heads, 16}});
+    return g.call("torch.ops.aten.permute.default", {apart, Argument::List{1, 2, 0, 3}});
+  };
+  Node* first = g.call("torch.ops.aten.slice.Tensor", {rows, 0, 0, 1});
+  Node* many = g.call("torch.ops.aten.mul.Tensor", {first, g.floats({queries, batch, 16}, -1, 1)});
+  const std::vector<Argument> operands = {headed(many, queries), headed(rows, length), headed(rows, length)};
+  return g.done({g.call("torch.ops.aten.scaled_dot_product_attention.default", operands)});
+}
+
+TEST(Floats, AttentionOverSequencesThatComeFirstInMemory) {
+  for (const bool joins_heads : {false, true})
+    for (const int64_t batch : {1, 4, 8})
+      for (const int64_t heads : {1, 2, 8})
+        for (const int64_t queries : {1, 8, 16})
+          for (const int64_t keys : {5, 64}) {
+            const Program program = sequence_first_attention(batch, heads, queries, joins_heads);
+            const Tensor x = random_tensor({keys, batch, 16}, 1);
+            const Tensor fused = lower(program).run({{x}})[0].contiguous();
+            const Tensor plain = lower(program, {{"reference"}, false}).run({{x}})[0].contiguous();
+            double most = 0;
+            for (int64_t i = 0; i < plain.numel(); ++i)
+              most = std::max(most, std::fabs(double(fused.data<float>()[i]) - double(plain.data<float>()[i])));
+            EXPECT_LE(most, 1e-5) << "batch " << batch << ", heads " << heads << ", queries " << queries << ", keys "
+                                  << keys << (joins_heads ? ", joined" : "");
+          }
+}
+
 // What a recipe left in float between integers: a convolution with its own weights, and one whose weights alone are
 // quantized.
 Program mixed_network() {
