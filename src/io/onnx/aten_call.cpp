@@ -160,9 +160,12 @@ std::vector<std::string> AtenCall::name_results(size_t count) {
 }
 Tensor AtenCall::known(size_t i) const {
   const Node* node = arg(i).node();
+  const Node* cast = node && node->is(op::kToDtype) ? node : nullptr;
+  if (cast) node = cast->arg(0).node();
   if (node == nullptr || node->op() != Node::Op::kGetAttr)
     refuse("has computed values as its ", op_.schema->arguments[i].name);
-  return file_.program().attribute_of(*node).contiguous();
+  const Tensor& tensor = file_.program().attribute_of(*node);
+  return (cast ? tensor.to(cast->arg(1).as<DType>()) : tensor).contiguous();
 }
 std::vector<int64_t> AtenCall::known_integers(size_t i) const {
   const Tensor wide = known(i).to(DType::kS64);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -72,6 +73,8 @@ class OnnxExport {
   void note_blocks() { file_->has_blocks = file_->has_groups = true; }
   bool has_groups() const { return file_->has_groups; }
   void note_groups() { file_->has_groups = true; }
+  // Calls that were written with ONNX operators which do not take their floats.
+  const std::unordered_set<const Node*>& narrow() const { return file_->narrow; }
   const OnnxOptions& options() const { return file_->options; }
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
@@ -123,6 +126,7 @@ class OnnxExport {
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;
     std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
+    std::unordered_set<const Node*> narrow;
   };
   static std::string unique(std::map<std::string, int64_t>& taken, const std::string& name);
   format::OnnxValueInfo info_of(std::string name, const ValueMeta& value, bool is_inner);

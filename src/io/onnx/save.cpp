@@ -3,7 +3,9 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <span>
 #include <unordered_set>
+#include <utility>
 
 #include "io/onnx.h"
 #include "io/onnx/dedicated_pairs.h"
@@ -11,6 +13,7 @@
 #include "io/onnx/float16.h"
 #include "io/onnx/import.h"
 #include "io/onnx/unsigned_activations.h"
+#include "io/onnx/widen.h"
 #include "io/onnx/write_qoperators.h"
 #include "op/facts.h"
 #include "op/infer.h"
@@ -378,7 +381,10 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
     if (node->op() != Node::Op::kCallFunction) continue;
     written_ = node;
     try {
+      const size_t written_before = graph_.nodes.size();
       write_call(*node);
+      const std::span made = std::span(graph_.nodes).subspan(written_before);
+      if (!take_floats_of(made, *node)) file_->narrow.insert(node);
     } catch (const Error& error) {
       if (error.code != ErrorCode::kUnsupported) throw;
       file_->refusals[error.message.empty() ? node->target() : error.message].push_back(node->name());
@@ -517,11 +523,16 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
     if (node->op() == Node::Op::kCallFunction && find_op(node->target()) != nullptr) infer_anew(*node);
   }
   if (options.float16) make_floats_half(complete);
+  bool is_widened = false;
   for (int64_t opset = options.opset.value_or(kFirstWritten);;) {
     OnnxExport exporter(options, opset);
     format::OnnxFile file = exporter.run(complete);
     if (exporter.needed() != opset) {
       opset = exporter.needed();
+      continue;
+    }
+    if (!exporter.narrow().empty() && !std::exchange(is_widened, true)) {
+      compute_in_float32(complete, exporter.narrow());
       continue;
     }
     QDQ_CHECK(

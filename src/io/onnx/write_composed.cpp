@@ -114,16 +114,13 @@ void round_decimals(AtenCall& call) {
 void is_finite(AtenCall& call) {
   const DType dtype = call.meta(0).dtype;
   if (!is_floating(dtype)) return call.finish("Equal", {call.tensor(0), call.tensor(0)});
-  // IsInf has half floats since opset 20 only.
-  const DType wide = dtype == DType::kF64 ? dtype : DType::kF32;
-  const std::string x = call.cast(call.tensor(0), dtype, wide);
+  const std::string x = call.tensor(0);
   call.finish("Not", {call.emit("Or", {call.emit("IsInf", {x}), call.emit("IsNaN", {x})})});
 }
 void is_signed_infinity(AtenCall& call) {
   const DType dtype = call.meta(0).dtype;
   const bool is_positive = call.begins("isposinf");
-  const DType wide = dtype == DType::kF64 ? dtype : DType::kF32;
-  call.finish("IsInf", {call.cast(call.tensor(0), dtype, wide)},
+  call.finish("IsInf", {call.operand(0, is_floating(dtype) ? dtype : DType::kF32)},
               {"detect_negative", !is_positive, "detect_positive", is_positive});
 }
 

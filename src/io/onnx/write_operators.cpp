@@ -95,10 +95,9 @@ void logical(AtenCall& call) {
   call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", onnx_name(kOps, name)), inputs);
 }
 
-// Half floats are among its types since opset 20.
 void is_inf(AtenCall& call) {
   const DType dtype = call.meta(0).dtype;
-  call.finish("IsInf", {call.cast(call.tensor(0), dtype, dtype == DType::kF64 ? dtype : DType::kF32)});
+  call.finish("IsInf", {call.operand(0, is_floating(dtype) ? dtype : DType::kF32)});
 }
 void sigmoid(AtenCall& call) { call.finish("Sigmoid", {call.operand(0, call.result().dtype)}); }
 void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
