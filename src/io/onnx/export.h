@@ -253,6 +253,7 @@ std::span<const AtenExporter> attention_exporters();
 std::span<const AtenExporter> composed_exporters();
 std::span<const AtenExporter> composed_layer_exporters();
 std::span<const AtenExporter> composed_place_exporters();
+std::span<const AtenExporter> composed_rare_exporters();
 std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
 std::span<const AtenExporter> place_exporters();

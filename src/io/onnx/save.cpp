@@ -33,6 +33,9 @@ constexpr std::pair<std::string_view, OnnxGroups> kGroups[] = {
 constexpr std::pair<std::string_view, OnnxFormat> kFormats[] = {{"qdq", OnnxFormat::kQdq},
                                                                 {"qoperator", OnnxFormat::kQOperator}};
 
+constexpr const char* kNoState =
+    ", which an ONNX model cannot do; let the model take the buffer as an input and return its new value";
+
 constexpr int64_t kFirstWritten = 17, kLastWritten = 21;
 // The first version of the file that may have the opset, and int4.
 int64_t ir_version_of(int64_t opset, bool has_four_bits) {
@@ -49,6 +52,14 @@ OnnxAttribute attribute_of(std::string name, OnnxKind kind) {
   out.name = std::move(name);
   out.kind = kind;
   return out;
+}
+
+// A number that a program returns, as qdq run gives it.
+std::optional<Tensor> tensor_of_number(const Argument& result) {
+  if (result.is<bool>()) return Tensor::full({}, DType::kBool, result.as<bool>() ? 1 : 0);
+  if (result.is<int64_t>()) return Tensor::scalar(result.as<int64_t>());
+  if (result.is<double>()) return Tensor::full({}, DType::kF64, result.as<double>());
+  return std::nullopt;
 }
 
 bool has_complex_numbers(const Node& node) {
@@ -349,8 +360,15 @@ void OnnxExport::write_call(const Node& node) {
   if (is_complex && !exporter) throw Error(ErrorCode::kUnsupported, concat(node.target(), " of complex numbers"));
   const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
   if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
-  if (op->schema->arguments[0].is_mutated && !writes_alone(node.arg(0).node()))
+  if (op->schema->arguments[0].is_mutated && !writes_alone(node.arg(0).node())) {
+    const Node* written = node.arg(0).node();
+    while (written && written->op() == Node::Op::kCallFunction && is_view(*written)) written = written->arg(0).node();
+    if (written && written->op() == Node::Op::kGetAttr)
+      call.refuse("writes to the buffer ", written->target(), kNoState);
+    if (written && written->op() == Node::Op::kPlaceholder)
+      call.refuse("writes to the input ", written->name(), "; let the model write to a clone of it");
     call.refuse("writes to a value that others read; export the model without in-place operators");
+  }
   if (exporter) return exporter->write(call);
   static constexpr std::string_view kLogical[] = {"And", "Or", "Xor", "Not"};
   const bool is_logical = std::find(std::begin(kLogical), std::end(kLogical), plain->name) != std::end(kLogical);
@@ -395,9 +413,15 @@ std::vector<std::string> OnnxExport::write(const Program& program, const std::ve
   std::vector<std::string> out;
   const Argument::List& results = program.graph->output_node()->arg(0).list();
   for (size_t i = 0; i < results.size(); ++i) {
-    QDQ_CHECK(results[i].is_node(), kUnsupported, "output ", i, " of the program is ", to_text(results[i]),
-              ", no tensor, and ONNX has no others; write a .pt2, or export the model without this output");
-    if (file_->refusals.empty()) out.push_back(value(results[i].node()));
+    const std::optional<Tensor> number = tensor_of_number(results[i]);
+    QDQ_CHECK(results[i].is_node() || results[i].is_none() || number, kUnsupported, "output ", i, " of the program is ",
+              to_text(results[i]),
+              ", neither a tensor nor a number, and ONNX has no others; write a .pt2, or export the model without this "
+              "output");
+    if (number) out.push_back(constant(*number, "number"));
+    else if (results[i].is_none()) out.emplace_back();
+    else if (file_->refusals.empty()) out.push_back(value(results[i].node()));
+    else out.emplace_back();
   }
   written_ = node_around;
   program_ = around;
@@ -420,7 +444,8 @@ namespace {
                              nodes.size() == 1 ? ")" : concat(" and ", nodes.size() - 1, " more)"));
   }
   throw Error(ErrorCode::kUnsupported,
-              concat("the program cannot be written as an ONNX model, but as a .pt2 file", without_form, clauses),
+              concat("the program cannot be written as an ONNX model: ", (without_form + clauses).substr(2),
+                     "; write a .pt2, or export the model without what is named"),
               refusals.begin()->second[0]);
 }
 
@@ -428,7 +453,7 @@ namespace {
 
 format::OnnxFile OnnxExport::run(const Program& program) {
   QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
-            program.buffer_mutations[0].buffer, ", which an ONNX model cannot do");
+            program.buffer_mutations[0].buffer, kNoState);
   file_->symbols = program.symbol_names;
   graph_.name = program.notes.graph_name.empty() ? "main" : program.notes.graph_name;
   graph_.doc_string = program.notes.graph_doc_string;
@@ -437,22 +462,28 @@ format::OnnxFile OnnxExport::run(const Program& program) {
     const std::string& name = node->meta.extra_of(kOnnxValue);
     graph_.inputs.push_back(info_of(fresh(name.empty() ? node->name() : name), node->meta.val, false));
     QDQ_CHECK(graph_.inputs.back().dtype, kUnsupported, "the input ", node->name(),
-              " is not a tensor, and ONNX has no others");
+              " is not a tensor, and ONNX has no others; export the model with tensors as inputs");
     inputs.push_back(graph_.inputs.back().name);
   }
-  // Outputs go by the names that the file gave them, or those that qdq run gives them.
+  // Outputs go by the names that the file gave them, or those that qdq run gives them, which leaves out None.
   const Argument::List& results = program.graph->output_node()->arg(0).list();
+  int64_t given = 0;
   for (size_t i = 0; i < results.size(); ++i) {
     const bool has_name = program.output_names.size() == results.size();
-    names.push_back(fresh(has_name ? program.output_names[i] : concat("output_", i)));
+    if (results[i].is_none()) names.emplace_back();
+    else names.push_back(fresh(has_name ? program.output_names[i] : concat("output_", given++)));
     const Node* node = results[i].node();
     if (node && node->op() == Node::Op::kCallFunction) names_.try_emplace(node, names[i]);
   }
   const std::vector<std::string> values = write(program, inputs);
   if (!file_->refusals.empty()) fail_for(file_->refusals);
   for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].is_none()) continue;
     if (values[i] != names[i]) emit("Identity", values[i], {}, names[i]);
-    graph_.outputs.push_back(info_of(names[i], results[i].node()->meta.val, false));
+    ValueMeta meta;
+    if (const auto number = tensor_of_number(results[i])) meta.value = qdq::meta_of(*number);
+    else meta = results[i].node()->meta.val;
+    graph_.outputs.push_back(info_of(names[i], meta, false));
     QDQ_CHECK(graph_.outputs.back().dtype, kUnsupported, "the output ", names[i],
               " has an unknown data type, and an ONNX model must name it");
   }

@@ -65,8 +65,11 @@ class Widening {
   }
 
   void widen(Node& node) {
+    // The scales that a run finds stay what quantize and dequantize know them by.
+    const bool quantizes = is_a(node, Family::kQuantize) || is_a(node, Family::kDequantize);
     for (Node* input : node.input_nodes())
-      if (is_other_float(input->meta.val.tensor())) node.replace_input_with(input, wide_of(*input));
+      if (is_other_float(input->meta.val.tensor()) && (!quantizes || input == node.arg(0).node()))
+        node.replace_input_with(input, wide_of(*input));
     const auto wide = [](const Argument& argument) {
       const bool is_dtype = argument.is<DType>() && is_floating(argument.as<DType>());
       return is_dtype ? Argument(DType::kF32) : argument;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/onnx/export.h"
+#include "io/onnx/formula.h"
 #include "tensor/complex.h"
 
 namespace qdq {
@@ -149,6 +149,20 @@ void magnitude(AtenCall& call) {
 }
 void conjugate(AtenCall& call) { call.finish("Mul", {call.tensor(0), vector_of(call, 1, -1)}); }
 void join_parts(AtenCall& call) { call.finish("Add", {pairs_of(call, 0), pairs_of(call, 1, true)}); }
+// (abs, angle)
+void join_polar(AtenCall& call) {
+  const Formula f(call, DType::kF32);
+  const std::string size = f.operand(0), angle = f.operand(1);
+  const auto along = [&](const char* function) { return with_last_axis(call, f.mul(size, f.op(function, {angle}))); };
+  call.finish("Concat", {along("Cos"), along("Sin")}, {"axis", -1});
+}
+void angle_of_pairs(AtenCall& call) {
+  const Formula f(call);
+  const auto side = [&](double which) {
+    return call.emit("Gather", {call.tensor(0), call.scalar(which, DType::kS64)}, {"axis", axis_of_parts(call, 0)});
+  };
+  f.finish(angle_of(f, side(1), side(0)));
+}
 void negate(AtenCall& call) { call.finish("Neg", {call.tensor(0)}); }
 template <bool is_difference> void add_pairs(AtenCall& call) {
   if (call.number(2) != 1) call.refuse("has an alpha");
@@ -210,6 +224,7 @@ constexpr AtenExporter kComplexExporters[] = {
     {"_unsafe_view.default", reshape_pairs},
     {"abs.default", magnitude},
     {"add.Tensor", add_pairs<false>},
+    {"angle.default", angle_of_pairs},
     {"cat.default", join_pairs},
     {"clone.default", same_pairs},
     {"complex.default", join_parts},
@@ -223,6 +238,7 @@ constexpr AtenExporter kComplexExporters[] = {
     {"mul.Tensor", multiply_pairs},
     {"neg.default", negate},
     {"permute.default", permute_pairs},
+    {"polar.default", join_polar},
     {"real.default", only_part<0>},
     {"reshape.default", reshape_pairs},
     {"resolve_conj.default", same_pairs},

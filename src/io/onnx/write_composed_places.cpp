@@ -479,6 +479,7 @@ constexpr AtenExporter kComposedPlaceExporters[] = {{"_assert_async.msg", nothin
                                                     {"diag_embed.default", embed_diagonal},
                                                     {"diagonal.default", diagonal},
                                                     {"diagonal_copy.default", diagonal},
+                                                    {"linalg_diagonal.default", diagonal},
                                                     {"dstack.default", stack},
                                                     {"fill.Scalar", fill},
                                                     {"fill.Tensor", fill},

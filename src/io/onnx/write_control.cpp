@@ -1,4 +1,4 @@
-// Operators that run programs, and layers over sequences, as ONNX ones: If, Loop, LSTM, GRU, RNN.
+// Operators that run programs, and layers over sequences, as ONNX ones: If, Loop, Scan, LSTM, GRU, RNN.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -93,6 +93,31 @@ void while_loop(AtenCall& call) {
   graph.add_output(goes_on[0], flag);
   add_outputs(graph, body, results);
   finish_programs(call, "Loop", {"", begins[0], carried}, {"body", graph.finish()}, num_outputs(body));
+}
+
+// map_impl: (f, xs, pos_args); scan: (combine_fn, init, xs, dim, reverse, additional_inputs), which also carries values
+// on. The program reads what it is given beside them where it is.
+void scan(AtenCall& call) {
+  const bool is_map = call.node().is(op::kMap);
+  const Program& body = program_of(call, 0);
+  const std::vector<std::string> carried = is_map ? std::vector<std::string>() : values_of(call, 1);
+  const std::vector<std::string> xs = values_of(call, is_map ? 1 : 2), captured = values_of(call, is_map ? 2 : 5);
+  OnnxExport graph(call.file());
+  std::vector<std::string> inputs;
+  const std::vector<Node*> placeholders = body.graph->placeholders();
+  for (size_t i = 0; i < carried.size() + xs.size() && i < placeholders.size(); ++i)
+    inputs.push_back(graph.add_input(placeholders[i]->name(), placeholders[i]->meta.val));
+  inputs.insert(inputs.end(), captured.begin(), captured.end());
+  add_outputs(graph, body, graph.write(body, inputs));
+  const size_t stacked = num_outputs(body) - std::min(carried.size(), num_outputs(body));
+  OnnxAttributes attributes = {"body", graph.finish(), "num_scan_inputs", static_cast<int64_t>(xs.size())};
+  if (!is_map && call.integer(3) != 0)
+    attributes.add("scan_input_axes", std::vector<int64_t>(xs.size(), call.integer(3)));
+  if (!is_map && call.flag(4)) {
+    attributes.add("scan_input_directions", std::vector<int64_t>(xs.size(), 1));
+    attributes.add("scan_output_directions", std::vector<int64_t>(stacked, 1));
+  }
+  finish_programs(call, "Scan", {carried, xs}, attributes, num_outputs(body));
 }
 
 // PyTorch's gates as ONNX orders them: i f g o as i o f c; r z n as z r h.
@@ -275,11 +300,13 @@ constexpr AtenExporter kControlExporters[] = {{"cond", cond},
                                               {"gru.default", onnx_recurrent},
                                               {"gru.input", recurrent},
                                               {"loop", loop},
+                                              {"map_impl", scan},
                                               {"lstm.default", onnx_recurrent},
                                               {"lstm.input", recurrent},
                                               {"rnn.default", onnx_recurrent},
                                               {"rnn_relu.input", recurrent},
                                               {"rnn_tanh.input", recurrent},
+                                              {"scan", scan},
                                               {"while_loop", while_loop}};
 
 }  // namespace

@@ -501,6 +501,7 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"conv_transpose1d.default", conv_transpose},
                                             {"conv_transpose2d.input", conv_transpose},
                                             {"conv_transpose3d.input", conv_transpose},
+                                            {"_convolution.default", convolution},
                                             {"convolution.default", convolution},
                                             {"dequantize_per_channel.default", per_channel},
                                             {"dequantize_per_channel_group.default", per_channel_group},

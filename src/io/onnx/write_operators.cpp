@@ -167,13 +167,6 @@ void mish(AtenCall& call) {
   call.finish("Mul", {call.tensor(0), call.emit("Tanh", {call.emit("Softplus", {call.tensor(0)})})});
 }
 
-void shift(AtenCall& call) {
-  const DType dtype = call.result().dtype;
-  if (!is_integral(dtype) || min_of(dtype) < 0) call.refuse("shifts ", to_string(dtype), ", ONNX unsigned integers");
-  call.finish("BitShift", {call.operand(0, dtype), call.operand(1, dtype)},
-              {"direction", call.base() == "bitwise_left_shift" ? "LEFT" : "RIGHT"});
-}
-
 void selu(AtenCall& call) { call.finish("Selu", {call.tensor(0)}); }
 void hard_sigmoid(AtenCall& call) { call.finish("HardSigmoid", {call.tensor(0)}, {"alpha", 1.0 / 6, "beta", 0.5}); }
 
@@ -344,6 +337,15 @@ void sym_arithmetic(AtenCall& call) {
                                                                       {"operator.mod", "Mod"}};
   call.finish(onnx_name(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
 }
+void sym_compare(AtenCall& call) {
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"operator.eq", "Equal"},       {"operator.ne", "Equal"},   {"operator.lt", "Less"},
+      {"operator.le", "LessOrEqual"}, {"operator.gt", "Greater"}, {"operator.ge", "GreaterOrEqual"}};
+  if (call.arg(0).is<double>() || call.arg(1).is<double>()) call.refuse("compares a size with a fraction");
+  const OnnxNames operands = {call.operand(0, DType::kS64), call.operand(1, DType::kS64)};
+  if (call.name() != "operator.ne") return call.finish(onnx_name(kOps, call.name()), operands);
+  call.finish("Not", {call.emit("Equal", operands)});
+}
 void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, DType::kS64)}); }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
@@ -383,12 +385,10 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"bitwise_and.Scalar", logical},
                                        {"bitwise_and.Scalar_Tensor", logical},
                                        {"bitwise_and.Tensor", logical},
-                                       {"bitwise_left_shift.Tensor", shift},
                                        {"bitwise_not.default", logical},
                                        {"bitwise_or.Scalar", logical},
                                        {"bitwise_or.Scalar_Tensor", logical},
                                        {"bitwise_or.Tensor", logical},
-                                       {"bitwise_right_shift.Tensor", shift},
                                        {"bitwise_xor.Scalar", logical},
                                        {"bitwise_xor.Scalar_Tensor", logical},
                                        {"bitwise_xor.Tensor", logical},
@@ -457,10 +457,16 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"ones.default", full},
                                        {"ones_like.default", full},
                                        {"operator.add", sym_arithmetic},
+                                       {"operator.eq", sym_compare},
                                        {"operator.floordiv", sym_arithmetic},
+                                       {"operator.ge", sym_compare},
                                        {"operator.getitem", getitem},
+                                       {"operator.gt", sym_compare},
+                                       {"operator.le", sym_compare},
+                                       {"operator.lt", sym_compare},
                                        {"operator.mod", sym_arithmetic},
                                        {"operator.mul", sym_arithmetic},
+                                       {"operator.ne", sym_compare},
                                        {"operator.neg", sym_negate},
                                        {"operator.sub", sym_arithmetic},
                                        {"positive.default", identity},
@@ -520,8 +526,8 @@ const AtenExporter* find_aten_exporter(std::string_view name) {
     std::unordered_map<std::string_view, const AtenExporter*> out;
     for (const auto& table :
          {attention_exporters(), composed_exporters(), composed_layer_exporters(), composed_place_exporters(),
-          element_exporters(), layer_exporters(), control_exporters(), place_exporters(), signal_exporters(),
-          string_exporters(), tree_exporters(), view_exporters()})
+          composed_rare_exporters(), element_exporters(), layer_exporters(), control_exporters(), place_exporters(),
+          signal_exporters(), string_exporters(), tree_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();

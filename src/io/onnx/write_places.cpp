@@ -335,6 +335,8 @@ constexpr AtenExporter kPlaceExporters[] = {{"_local_scalar_dense.default", item
                                             {"embedding.default", embedding},
                                             {"gather.default", gather},
                                             {"grid_sampler.default", grid_sampler},
+                                            {"grid_sampler_2d.default", grid_sampler},
+                                            {"grid_sampler_3d.default", grid_sampler},
                                             {"index.Tensor", index},
                                             {"index_put.default", index_put},
                                             {"index_select.default", index_select},

@@ -135,6 +135,19 @@ TEST(OnnxFloats, OfScatteredSumsAndDistancesAreFloat32) {
               2e-3);
 }
 
+TEST(OnnxFloats, DynamicallyQuantizedBfloat16IsAnInteger) {
+  Builder b(DType::kBF16);
+  const std::string q = "quantized_decomposed.";
+  Node* x = b.input({2, 3});
+  Node* chosen = b.call(q + "choose_qparams.tensor", {x, -128, 127, 1e-7, DType::kS8});
+  Node *scale = b.item(chosen, 0), *zero_point = b.item(chosen, 1);
+  Node* integers = b.call(q + "quantize_per_tensor.tensor", {x, scale, zero_point, -128, 127, DType::kS8});
+  const Program program =
+      b.done({b.call(q + "dequantize_per_tensor.tensor", {integers, scale, zero_point, -128, 127, DType::kS8},
+                     {{"out_dtype", DType::kBF16}})});
+  EXPECT_EQ(floats_by_operator(file_of(program)).at("DynamicQuantizeLinear"), std::vector{DType::kF32});
+}
+
 TEST(OnnxFloats, WeightsOfRecurrentLayersAreFloat32) {
   Builder b(DType::kBF16);
   Node* x = b.input({5, 2, 3});
@@ -170,6 +183,17 @@ TEST(OnnxFloats, OfBranchesAreFloat32Too) {
       }
   EXPECT_EQ(branches, 2);
   expect_same(program, {Tensor::full({}, DType::kBool, 1), ramp({2, 3}, DType::kBF16)}, 1e-2);
+}
+
+TEST(OnnxFloats, ComplexNumbersByLengthAndAngle) {
+  Builder b(DType::kF32);
+  Node* x = b.input({2, 3});
+  Node* polar = b.call("aten.polar.default", {x, b.input({2, 3})});
+  Node* pairs = b.call("aten.view_as_complex.default", {b.input({2, 2})});
+  const Program program = b.done({b.call("aten.view_as_real.default", {polar}), b.call("aten.angle.default", {pairs})});
+  const Tensor angles = Tensor::of<float>({2, 3}, {0, 1, -2, 3, -4, 5});
+  for (const std::vector<float>& parts : {std::vector<float>{1, 2, -3, -4}, {-5, 0, 0, -6}})
+    expect_same(program, {ramp({2, 3}, DType::kF32), angles, Tensor::of<float>({2, 2}, std::span(parts))}, 1e-6);
 }
 
 }  // namespace
