@@ -74,6 +74,24 @@ void native_batch_norm(AtenCall& call) {
                    {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
                    {"epsilon", call.number(has_flag ? 7 : 6)}, call.only_result());
 }
+// _native_batch_norm_legit.no_stats: (input, weight, bias, training, momentum, eps), as decompositions leave an instance
+// norm: by the mean and deviation of each channel, axis 1, of its input.
+void norm_of_batch(AtenCall& call) {
+  std::vector<int64_t> axes = {0}, others;
+  for (int64_t i = 2; i < static_cast<int64_t>(call.rank(0)); ++i) {
+    axes.push_back(i);
+    others.push_back(i - 1);
+  }
+  const DType dtype = call.meta(0).dtype;
+  const std::string x = call.tensor(0);
+  const std::string apart = call.emit("Sub", {x, call.reduce("ReduceMean", x, axes, true)});
+  const std::string variance = call.reduce("ReduceMean", call.emit("Mul", {apart, apart}), axes, true);
+  const std::string deviation = call.emit("Sqrt", {call.emit("Add", {variance, call.scalar(call.number(5), dtype)})});
+  std::string out = call.emit("Div", {apart, deviation});
+  if (!call.is_none(1)) out = call.emit("Mul", {out, with_axes(call, call.tensor(1), others)});
+  if (!call.is_none(2)) out = call.emit("Add", {out, with_axes(call, call.tensor(2), others)});
+  call.file().emit("Identity", {out}, {}, call.only_result());
+}
 // (input, p, train)
 void native_dropout(AtenCall& call) {
   if (call.flag(2)) call.refuse("is in training mode; export the model in inference mode");
@@ -154,6 +172,7 @@ constexpr AtenExporter kComposedLayerExporters[] = {{"_adaptive_avg_pool3d.defau
                                                     {"_embedding_bag.default", embedding_bag},
                                                     {"_embedding_bag_forward_only.default", embedding_bag},
                                                     {"_native_batch_norm_legit.default", native_batch_norm},
+                                                    {"_native_batch_norm_legit.no_stats", norm_of_batch},
                                                     {"_native_batch_norm_legit_no_training.default", native_batch_norm},
                                                     {"adaptive_max_pool1d.default", adaptive_pool},
                                                     {"adaptive_max_pool2d.default", adaptive_pool},
