@@ -306,9 +306,11 @@ void adaptive_average(AtenCall& call) {
   call.finish("AveragePool", {call.tensor(0)}, {"kernel_shape", kernel, "strides", kernel});
 }
 
-// upsample_*.vec: (input, output_size, align_corners where there is one, scale_factors)
+// upsample_*.vec: (input, output_size, align_corners where there is one, scale_factors); .default has a factor for each
+// axis behind its sizes
 void upsample(AtenCall& call) {
   const std::string name = call.name();
+  const bool is_antialiased = name.find("_aa.") != std::string::npos;
   const bool is_exact = name.starts_with("_upsample_nearest_exact"),
              is_nearest = name.find("nearest") != std::string::npos,
              is_cubic = name.find("bicubic") != std::string::npos;
@@ -323,7 +325,12 @@ void upsample(AtenCall& call) {
                                : call.flag(2) ? "align_corners"
                                               : "half_pixel"};
   if (is_nearest) attributes.add("nearest_mode", is_exact ? "round_prefer_ceil" : "floor");
-  if (is_cubic) attributes.add("cubic_coeff_a", -0.75);
+  if (is_cubic) attributes.add("cubic_coeff_a", is_antialiased ? -0.5 : -0.75);
+  if (is_antialiased && !call.file().reaches(18)) call.refuse("is antialiased, which ONNX has since opset 18");
+  if (is_antialiased && call.flag(2))
+    call.refuse("is antialiased with its corners aligned, which ONNX defines otherwise");
+  if (is_antialiased) attributes.add("antialias", 1), attributes.add("exclude_outside", 1);
+  if (name.ends_with(".default") && !call.is_none(at)) call.refuse("has factors beside its sizes");
   if (call.is_none(1)) {
     std::vector<float> scales = {1, 1};
     for (const Argument& factor : call.arg(at).list())
@@ -479,7 +486,14 @@ void per_channel_group(AtenCall& call) {
 }
 
 constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", adaptive_average},
+                                            {"_upsample_bicubic2d_aa.default", upsample},
+                                            {"_upsample_bicubic2d_aa.vec", upsample},
+                                            {"_upsample_bilinear2d_aa.default", upsample},
+                                            {"_upsample_bilinear2d_aa.vec", upsample},
+                                            {"_upsample_nearest_exact1d.default", upsample},
                                             {"_upsample_nearest_exact1d.vec", upsample},
+                                            {"_upsample_nearest_exact2d.default", upsample},
+                                            {"_upsample_nearest_exact3d.default", upsample},
                                             {"_upsample_nearest_exact2d.vec", upsample},
                                             {"_upsample_nearest_exact3d.vec", upsample},
                                             {"adaptive_avg_pool1d.default", adaptive_average},
@@ -525,12 +539,19 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"quantize_per_tensor.default", per_tensor},
                                             {"quantize_per_tensor.tensor", quantize_by_choice},
                                             {"rms_norm.default", rms_norm},
+                                            {"upsample_bicubic2d.default", upsample},
                                             {"upsample_bicubic2d.vec", upsample},
+                                            {"upsample_bilinear2d.default", upsample},
                                             {"upsample_bilinear2d.vec", upsample},
+                                            {"upsample_linear1d.default", upsample},
                                             {"upsample_linear1d.vec", upsample},
+                                            {"upsample_nearest1d.default", upsample},
                                             {"upsample_nearest1d.vec", upsample},
+                                            {"upsample_nearest2d.default", upsample},
                                             {"upsample_nearest2d.vec", upsample},
+                                            {"upsample_nearest3d.default", upsample},
                                             {"upsample_nearest3d.vec", upsample},
+                                            {"upsample_trilinear3d.default", upsample},
                                             {"upsample_trilinear3d.vec", upsample}};
 
 }  // namespace

@@ -100,7 +100,7 @@ void is_inf(AtenCall& call) {
   call.finish("IsInf", {call.operand(0, is_floating(dtype) ? dtype : DType::kF32)});
 }
 void sigmoid(AtenCall& call) { call.finish("Sigmoid", {call.operand(0, call.result().dtype)}); }
-void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.tensor(0)})}); }
+void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.operand(0, call.result().dtype)})}); }
 void square(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.tensor(0)}); }
 void silu(AtenCall& call) { call.finish("Mul", {call.tensor(0), call.emit("Sigmoid", {call.tensor(0)})}); }
 
