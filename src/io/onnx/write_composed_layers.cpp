@@ -74,8 +74,8 @@ void native_batch_norm(AtenCall& call) {
                    {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)},
                    {"epsilon", call.number(has_flag ? 7 : 6)}, call.only_result());
 }
-// _native_batch_norm_legit.no_stats: (input, weight, bias, training, momentum, eps), as decompositions leave an instance
-// norm: by the mean and deviation of each channel, axis 1, of its input.
+// _native_batch_norm_legit.no_stats: (input, weight, bias, training, momentum, eps), as decompositions leave an
+// instance norm: by the mean and deviation of each channel, axis 1, of its input.
 void norm_of_batch(AtenCall& call) {
   std::vector<int64_t> axes = {0}, others;
   for (int64_t i = 2; i < static_cast<int64_t>(call.rank(0)); ++i) {
