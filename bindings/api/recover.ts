@@ -15,7 +15,16 @@ import { fromRaw, rawInputs } from "./tensor.js";
  */
 export interface RemedyResult {
   /** What was done. */
-  remedy: "weight scales" | "equalization" | "shifts" | "ranges" | "sums" | "outputs" | "rounding" | "bias correction";
+  remedy:
+    | "weight scales"
+    | "inputs"
+    | "equalization"
+    | "shifts"
+    | "ranges"
+    | "sums"
+    | "outputs"
+    | "rounding"
+    | "bias correction";
   /** How many places of the program changed; 0 if it did not help and was not kept. */
   changes: number;
   /** The outputs' ratio of signal to noise before, in dB. */

@@ -47,7 +47,8 @@ std::vector<Batch> in_smaller_batches(const Program& program, const std::vector<
 }
 
 // In the order of their remedies.
-constexpr MakeWatcher kWatchers[] = {watch_to_equalize, watch_to_shift, watch_for_ranges, watch_to_correct};
+constexpr MakeWatcher kWatchers[] = {watch_inputs, watch_to_equalize, watch_to_shift, watch_for_ranges,
+                                     watch_to_correct};
 
 }  // namespace
 
@@ -292,6 +293,7 @@ std::optional<RemedyResult> Recovery::next() {
     int64_t (*apply)(Recovery&);
   };
   constexpr Remedy kRemedies[] = {{"weight scales", free_weight_scales},
+                                  {"inputs", scale_inputs},
                                   {"equalization", equalize},
                                   {"shifts", shift_channels},
                                   {"ranges", choose_ranges},

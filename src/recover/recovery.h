@@ -23,8 +23,9 @@ using OnRecovering = std::function<void(const std::string& remedy, double done)>
 
 // The gain of a remedy.
 struct RemedyResult {
-  std::string remedy;   // "weight scales", "equalization", "ranges", "sums", "outputs", "rounding" or "bias correction"
-  int64_t changes = 0;  // places; 0: it did not help and was not kept
+  // "weight scales", "inputs", "equalization", "shifts", "ranges", "sums", "outputs", "rounding" or "bias correction"
+  std::string remedy;
+  int64_t changes = 0;           // places; 0: it did not help and was not kept
   double before = 0, after = 0;  // Recovery::decibels
 };
 
@@ -39,6 +40,7 @@ class Watcher {
 
 // One of the remedy for the program as it is; null if it has nothing to see.
 using MakeWatcher = std::unique_ptr<Watcher> (*)(Recovery&);
+std::unique_ptr<Watcher> watch_inputs(Recovery& recovery);
 std::unique_ptr<Watcher> watch_to_equalize(Recovery& recovery);
 std::unique_ptr<Watcher> watch_to_shift(Recovery& recovery);
 std::unique_ptr<Watcher> watch_for_ranges(Recovery& recovery);
@@ -54,11 +56,11 @@ class Recovery {
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {},
            Then then = Then::kMeasures);
 
-  // Applies the next of the remedies below: weight scales, equalization, ranges, sums, outputs, rounding, bias
-  // correction. Each is kept if it helps. If sums are, those from equalization on are tried once more: what they gain
-  // may have been hidden by the noise of the sums. Those that learn from samples are rehearsed (class Rehearsal)
-  // before they are kept. Nothing if all remedies were tried. If `on_recovering` throws, the prepared program is as
-  // it was before this call.
+  // Applies the next of the remedies below: weight scales, inputs, equalization, shifts, ranges, sums, outputs,
+  // rounding, bias correction. Each is kept if it helps. If sums are, those from inputs on are tried once more: what
+  // they gain may have been hidden by the noise of the sums. Those that learn from samples are rehearsed (class
+  // Rehearsal) before they are kept. Nothing if all remedies were tried. If `on_recovering` throws, the prepared
+  // program is as it was before this call.
   std::optional<RemedyResult> next();
 
   Prepared& prepared() { return prepared_; }
@@ -162,6 +164,14 @@ constexpr const char* kLeftInFloat = "recovery left its values in float, which b
 // Lets the scales of weights go below the recipe's eps (2^-12 in XNNPACK's and X86's recipes, as in PyTorch). That eps
 // erases weights that were folded with a batch norm of large variance.
 int64_t free_weight_scales(Recovery& recovery);
+
+// Subtracts an offset from each channel of the values in front of the first layers, and multiplies it by a scale, where
+// no norm makes them and one range for all would leave half of the integers unused (geometric mean over the channels):
+// columns of a table, the axes of a sensor, embeddings beside numbers. Both are float operators that the program gets;
+// the layers that alone read the value take up the scales in their weights and the offsets in their biases, as in
+// equalize() and shift_channels(). Other values in front of the first layers are not rounded then. Nothing if the
+// recipe has integers come in. Kept if the outputs are below 30 dB and gain 3 dB.
+int64_t scale_inputs(Recovery& recovery);
 
 // Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations,
 // pools, views, attention, sums, concatenations and splits that do not mind: the one's rows are divided, the others'

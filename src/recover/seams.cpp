@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "op/facts.h"
 #include "op/math.h"
 #include "quant/observers/fake_quantize.h"
 
@@ -94,6 +95,40 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
   for (size_t c = 0; c < channels; ++c)
     if (const auto least = least_factor(seam, c); least && factors[c] != 0)
       out[c] = static_cast<float>(std::max(*least, math::exp(std::clamp(factors[c] - middle, -kMost, kMost))));
+  return out;
+}
+
+namespace {
+
+// Beyond the edge of its input a convolution reads zeros, which no bias of its own can make up for.
+bool reads_beyond_edges(const Node& node) {
+  if (is_linear(node)) return false;
+  const Argument& padding = argument_called(node, "padding");
+  if (!padding.is_list()) return padding != Argument("valid");
+  return std::any_of(padding.list().begin(), padding.list().end(),
+                     [](const Argument& size) { return size.integer().value_or(1) != 0; });
+}
+
+}  // namespace
+
+bool takes_offset(const Node& layer) {
+  const Node* bias = bias_of(layer);
+  return (bias == nullptr || bias->op() == Node::Op::kGetAttr) && !reads_beyond_edges(layer);
+}
+
+OwnBias take_back(Prepared::Impl& impl, const Reader& reader, const std::vector<float>& offsets) {
+  const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
+  std::vector<double> sums(static_cast<size_t>(weight.size(0)));
+  for_each_column(reader, weight, [&](int64_t row, int64_t begin, int64_t end, size_t channel) {
+    for (int64_t i = begin; i < end; ++i)
+      sums[static_cast<size_t>(row)] +=
+          static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[channel]);
+  });
+  OwnBias out = *own_bias(impl, *reader.node, weight.size(0));
+  Tensor& bias = impl.program.find_attribute(out.name)->tensor;
+  bias = bias.contiguous().clone();
+  for (size_t row = 0; row < sums.size(); ++row)
+    bias.span<float>()[row] = static_cast<float>(static_cast<double>(bias.span<float>()[row]) + sums[row]);
   return out;
 }
 

@@ -93,6 +93,11 @@ template <class Visit> void for_each_column(const Reader& reader, const Tensor& 
 // The weights of a reader and a producer with these factors.
 Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std::vector<float>& factors);
 Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors);
+// Whether the layer reads its channels alike with an offset less, if its bias takes up what the offset weighs: it is a
+// constant or none, and no zeros are read beside the values.
+bool takes_offset(const Node& layer);
+// Adds what the offsets of its channels weigh to the reader's bias, which it gets if it has none.
+OwnBias take_back(Prepared::Impl& impl, const Reader& reader, const std::vector<float>& offsets);
 // The weight rounded by the range that it has now, whatever eps the recipe has.
 Tensor rounded_weight(const Tensor& weight, const Observer& observer);
 

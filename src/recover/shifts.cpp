@@ -23,21 +23,6 @@ struct Shifted {
   std::vector<float> min{}, max{};  // of each channel, as the producer makes it
 };
 
-// A layer whose bias, if it has one, is a constant.
-bool takes_bias(const Node& layer) {
-  const Node* bias = bias_of(layer);
-  return bias == nullptr || bias->op() == Node::Op::kGetAttr;
-}
-
-// Beyond the edge of its input a convolution reads zeros, which no bias of its own can make up for.
-bool reads_beyond_edges(const Node& node) {
-  if (is_linear(node)) return false;
-  const Argument& padding = argument_called(node, "padding");
-  if (!padding.is_list()) return padding != Argument("valid");
-  return std::any_of(padding.list().begin(), padding.list().end(),
-                     [](const Argument& size) { return size.integer().value_or(1) != 0; });
-}
-
 // Notes what reads `value`, through observers and one clamp. False if something reads it that takes no shift back.
 bool add_readers(const Prepared::Impl& impl, const Node& value, Shifted& out) {
   for (const Node* user : value.users()) {
@@ -49,7 +34,7 @@ bool add_readers(const Prepared::Impl& impl, const Node& value, Shifted& out) {
     }
     if (user->op() != Node::Op::kCallFunction || op_of(*user) == nullptr) return false;
     if (auto reader = reader_of(impl, *user, value, out.axis)) {
-      if (reads_beyond_edges(*user) || !takes_bias(*user)) return false;
+      if (!takes_offset(*user)) return false;
       out.readers.push_back(std::move(*reader));
       continue;
     }
@@ -134,20 +119,7 @@ void shift(Recovery& recovery, BeforeChannels& before, std::vector<OwnBias>& bia
   const Tensor bias = impl.program.find_attribute(value.producer.bias->name)->tensor.contiguous().clone();
   for (size_t c = 0; c < offsets.size(); ++c) bias.span<float>()[c] -= offsets[c];
   set_constant(recovery.prepared(), before, *value.producer.bias, bias);
-  for (const Reader& reader : value.readers) {
-    const Tensor weight = impl.program.find_attribute(reader.weight.name)->tensor.contiguous();
-    std::vector<double> sums(static_cast<size_t>(weight.size(0)));
-    for_each_column(reader, weight, [&](int64_t row, int64_t begin, int64_t end, size_t channel) {
-      for (int64_t i = begin; i < end; ++i)
-        sums[static_cast<size_t>(row)] +=
-            static_cast<double>(weight.data<float>()[i]) * static_cast<double>(offsets[channel]);
-    });
-    biases.push_back(*own_bias(impl, *reader.node, weight.size(0)));
-    Tensor& read = impl.program.find_attribute(biases.back().name)->tensor;
-    read = read.contiguous().clone();
-    for (size_t row = 0; row < sums.size(); ++row)
-      read.span<float>()[row] = static_cast<float>(static_cast<double>(read.span<float>()[row]) + sums[row]);
-  }
+  for (const Reader& reader : value.readers) biases.push_back(take_back(impl, reader, offsets));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ test("recovery brings the outputs nearer and says by how much", async () => {
   expect(told).toEqual(results);
   expect(results.map(({ remedy }) => remedy)).toEqual([
     "weight scales",
+    "inputs",
     "equalization",
     "shifts",
     "ranges",
@@ -104,6 +105,7 @@ test("a cancelled recovery keeps the remedies before", async () => {
   expect(error.code).toBe("Cancelled");
   expect(results.map(({ remedy }) => remedy)).toEqual([
     "weight scales",
+    "inputs",
     "equalization",
     "shifts",
     "ranges",
