@@ -97,6 +97,34 @@ bool pads_zeros_behind(const Node& node, int64_t axis, int64_t rank) {
   return value.is_none() || value.number() == 0.0;
 }
 
+// The axes that an argument names, from the front; none if it names all of them by none.
+std::vector<int64_t> axes_along(const Argument& argument, int64_t rank) {
+  std::vector<int64_t> out;
+  if (!argument.is_list()) return out;
+  for (const Argument& axis : argument.list()) {
+    const int64_t at = axis.integer().value_or(0);
+    out.push_back(at < 0 ? at + rank : at);
+  }
+  return out;
+}
+
+bool spares(const std::vector<int64_t>& along, const Axes& axes) {
+  return !along.empty() && std::none_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    return std::count(along.begin(), along.end(), axis) != 0;
+  });
+}
+
+// Behind a mean or the largest values over other axes.
+std::optional<Axes> axes_behind_reduction(const Node& node, const Axes& axes, int64_t rank) {
+  const std::vector<int64_t> along = axes_along(argument_of(node, 1), rank);
+  if (!spares(along, axes)) return std::nullopt;
+  if (argument_called(node, "keepdim") == Argument(true)) return axes;
+  Axes out;
+  for (const int64_t axis : axes)
+    out.push_back(axis - std::count_if(along.begin(), along.end(), [&](int64_t other) { return other < axis; }));
+  return out;
+}
+
 // If f(s x) = s f(x) for s > 0, channel by channel, as long as x and s x lie within `clamps`, which are narrowed: the
 // axes that the channels have in f(x).
 std::optional<Axes> axes_behind(const Node& node, const Node& x, const Axes& axes, FloatRange& clamps) {
@@ -115,16 +143,9 @@ std::optional<Axes> axes_behind(const Node& node, const Node& x, const Axes& axe
   if (is_form_of(node, op::kPrelu)) return axes;
   if (is_reshape(node)) return axes_behind_reshape(from->sizes, axes, to->sizes);
   if (is_permutation(node)) return axes_behind_permutation(node, axes, rank);
-  if (is_form_of(node, op::kMeanDim)) {
-    const Argument& axes = argument_of(node, 1);
-    bool spares = axes.is_list() && axis == 1;
-    if (axes.is_list())
-      for (const Argument& one : axes.list()) {
-        const int64_t at = one.integer().value_or(0);
-        spares = spares && (at < 0 ? at + rank : at) > axis;
-      }
-    return if_passes(spares);
-  }
+  if (name_of(node) == "roll" || name_of(node) == "flip")
+    return if_passes(spares(axes_along(argument_called(node, "dims"), rank), axes));
+  if (is_form_of(node, op::kMeanDim) || name_of(node) == "amax") return axes_behind_reduction(node, axes, rank);
   const auto function = activation_function(node);
   if (!function) return std::nullopt;
   using Kind = kernel::Activation::Kind;

@@ -106,6 +106,8 @@ class SeamWatcher : public Watcher {
  public:
   explicit SeamWatcher(std::vector<Seam> found) : seams(std::move(found)) {
     for (Seam& seam : seams) {
+      for (const Producer& producer : seam.producers)
+        if (!seam.twins.empty()) made_[producer.node] = {&seam, &producer};
       for (const Reader& reader : seam.readers) by_input_[reader.input].emplace_back(&seam, &reader);
       for (const Cut& cut : seam.cuts) clamped_[cut.value] = {&seam, &cut};
     }
@@ -116,6 +118,8 @@ class SeamWatcher : public Watcher {
       const auto& [seam, cut] = found->second;
       widen(seam->low, seam->high, cut->channels, seam->fixed.size(), x, cut->axis);
     }
+    if (const auto found = made_.find(&node); found != made_.end())
+      widen_twins(*found->second.first, *found->second.second, x);
     if (const auto found = by_input_.find(&node); found != by_input_.end())
       for (const auto& [seam, reader] : found->second)
         widen(seam->min, seam->max, reader->channels, seam->fixed.size(), x, reader->axis);
@@ -124,6 +128,19 @@ class SeamWatcher : public Watcher {
   std::vector<Seam> seams;
 
  private:
+  static void widen_twins(Seam& seam, const Producer& producer, const Tensor& x) {
+    const ChannelRanges ranges = channel_ranges_of(x, producer.axis);
+    seam.min.resize(seam.fixed.size());
+    seam.max.resize(seam.fixed.size());
+    for (size_t i = 0; i < producer.channels.size(); ++i) {
+      const auto c = static_cast<size_t>(producer.channels[i]);
+      if (seam.twins[c] < 0) continue;
+      seam.min[c] = std::min(seam.min[c], ranges.min[i]);
+      seam.max[c] = std::max(seam.max[c], ranges.max[i]);
+    }
+  }
+
+  std::map<const Node*, std::pair<Seam*, const Producer*>> made_;
   std::map<const Node*, std::vector<std::pair<Seam*, const Reader*>>> by_input_;
   std::map<const Node*, std::pair<Seam*, const Cut*>> clamped_;
 };
@@ -177,8 +194,12 @@ int64_t equalize(Recovery& recovery) {
     for (const Seam& seam : seams) {
       const auto best = std::min_element(seam.errors.begin(), seam.errors.end());
       constexpr double kWorthIt = 0.9;
-      if (seam.min.empty() || !(*best < kWorthIt * seam.plain)) continue;
-      apply_seam(recovery.prepared(), before, seam, factors_of(impl, seam, kAlphas[best - seam.errors.begin()]));
+      const bool readers_gain = *best < kWorthIt * seam.plain;
+      if (seam.min.empty() || !(readers_gain || gains_by_twins(seam))) continue;
+      std::vector<float> factors = factors_of(impl, seam, kAlphas[best - seam.errors.begin()]);
+      for (size_t c = 0; c < factors.size() && !readers_gain; ++c)
+        if (seam.twins[c] < 0) factors[c] = 1;
+      apply_seam(recovery.prepared(), before, seam, factors);
       for (const Look& look : seam.looks) touched.push_back(look.observer);
       ++places;
     }

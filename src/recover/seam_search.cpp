@@ -123,20 +123,31 @@ class SeamSearch {
     std::iota(out.begin(), out.end(), std::ssize(same_as_));
     same_as_.insert(same_as_.end(), out.begin(), out.end());
     fixed_.resize(same_as_.size());
+    is_inverse_.resize(same_as_.size());
     return out;
   }
 
-  // Of the names that are the same, the first.
-  int64_t first_of(int64_t name) {
+  // Of the names that have the same factor or its inverse, the first; and whether this one has the inverse.
+  std::pair<int64_t, bool> root_of(int64_t name) {
     int64_t first = name;
-    while (same_as_[static_cast<size_t>(first)] != first) first = same_as_[static_cast<size_t>(first)];
+    bool inverse = false;
+    for (; same_as_[static_cast<size_t>(first)] != first; first = same_as_[static_cast<size_t>(first)])
+      inverse ^= is_inverse_[static_cast<size_t>(first)];
     same_as_[static_cast<size_t>(name)] = first;
-    return first;
+    is_inverse_[static_cast<size_t>(name)] = inverse;
+    return {first, inverse};
   }
+  int64_t first_of(int64_t name) { return root_of(name).first; }
 
-  void unite(int64_t a, int64_t b) {
-    const int64_t x = first_of(a), y = first_of(b), first = std::min(x, y), other = std::max(x, y);
+  void unite(int64_t a, int64_t b, bool inverse = false) {
+    const auto [x, of_x] = root_of(a);
+    const auto [y, of_y] = root_of(b);
+    const int64_t first = std::min(x, y), other = std::max(x, y);
+    const bool differs = (of_x != of_y) != inverse;
+    if (x == y && differs) fixed_[static_cast<size_t>(first)] = true;  // a factor that is its own inverse
+    if (x == y) return;
     same_as_[static_cast<size_t>(other)] = first;
+    is_inverse_[static_cast<size_t>(other)] = differs;
     fixed_[static_cast<size_t>(first)] = fixed_[static_cast<size_t>(first)] || fixed_[static_cast<size_t>(other)];
   }
 
@@ -184,6 +195,7 @@ class SeamSearch {
         seam_.looks.push_back({*observer, channels.names});
       }
       producer->first.channels = channels.names;
+      producer->first.axis = producer->second;
       seam_.producers.push_back(std::move(producer->first));
       return true;
     }
@@ -296,6 +308,8 @@ class SeamSearch {
       return true;
     }
     if (const auto part = part_of(user, channels.axes)) return pass_to_part(user, *part, channels);
+    if (const auto axes = axes_of_partner(value, channels.axes, user))
+      return pass_to_partner(value, *axes, channels, user);
     if (const auto there = channels_behind(user, value, channels, seam_.clamps)) {
       const auto function = activation_function(user);
       if (function && function->kind == kernel::Activation::Kind::kClamp &&
@@ -312,6 +326,45 @@ class SeamSearch {
     return true;
   }
 
+  // The axes of the channels in the other operand of a product that sums over the innermost of these: the scores of
+  // attention, queries times keys.
+  std::optional<Axes> axes_of_partner(const Node& value, const Axes& axes, const Node& product) const {
+    const bool attends = is_form_of(product, op::kAttention);
+    if (of_weights_ || !(attends || is_a(product, Family::kMatmul)) || product.args().size() < 2) return std::nullopt;
+    const std::string& name = op_of(product)->schema->arguments[1].name;
+    if (!attends && name != "other" && name != "mat2") return std::nullopt;
+    const Node* partner = partner_of(value, product);
+    const TensorMeta *x = value.meta.val.tensor(), *y = partner != nullptr ? partner->meta.val.tensor() : nullptr;
+    if (x == nullptr || y == nullptr || x->sizes.size() != y->sizes.size() || x->sizes.size() < 2) return std::nullopt;
+    for (size_t i = 2; attends && i < product.args().size(); ++i)  // as values, or a mask
+      if (product.arg(i).node() == &value || product.arg(i).node() == partner) return std::nullopt;
+    const int64_t last = std::ssize(x->sizes) - 1, before = attends ? last : last - 1;
+    const bool is_left = product.arg(0).node() == &value;
+    const int64_t here = is_left ? last : before, there = is_left ? before : last;
+    Axes out;
+    for (const int64_t axis : axes) {
+      const auto at = static_cast<size_t>(axis);
+      if (axis != here && (axis + 1 >= last || x->sizes[at] != y->sizes[at])) return std::nullopt;
+      out.push_back(axis == here ? there : axis);
+    }
+    return out.back() == there ? std::optional(out) : std::nullopt;
+  }
+
+  static const Node* partner_of(const Node& value, const Node& product) {
+    const Node *left = product.arg(0).node(), *right = product.arg(1).node();
+    if (left == right) return nullptr;
+    return left == &value ? right : right == &value ? left : nullptr;
+  }
+
+  // The channels of the other operand are multiplied where these are divided.
+  bool pass_to_partner(const Node& value, const Axes& axes, const Channels& channels, const Node& product) {
+    const Node& partner = *partner_of(value, product);
+    if (count_along(*partner.meta.val.tensor(), axes) != std::ssize(channels.names)) return false;
+    const Channels there{axes, new_names(std::ssize(channels.names))};
+    for (size_t i = 0; i < there.names.size(); ++i) unite(there.names[i], channels.names[i], true);
+    return reach(partner, there, false);
+  }
+
   // What a sum adds to this value, of the same sizes; null if it is no such sum.
   static const Node* addend(const Node& sum, const Node& value) {
     if (!(is_a(sum, Family::kAdd) || is_a(sum, Family::kSubtract)) || sum.args().size() < 2) return nullptr;
@@ -322,12 +375,12 @@ class SeamSearch {
 
   // The seam with numbers in place of names, without what keeps its size.
   std::optional<Seam> finished() {
-    std::unordered_map<int64_t, int64_t> numbers;
+    std::map<std::pair<int64_t, bool>, int64_t> numbers;
     const auto numbered = [&](auto& all) {
       std::erase_if(all, [&](const auto& each) { return all_fixed(each.channels); });
       for (auto& each : all)
         for (int64_t& channel : each.channels) {
-          const auto [number, is_new] = numbers.try_emplace(first_of(channel), std::ssize(numbers));
+          const auto [number, is_new] = numbers.try_emplace(root_of(channel), std::ssize(numbers));
           if (is_new) seam_.fixed.push_back(fixed_[static_cast<size_t>(first_of(channel))]);
           channel = number->second;
         }
@@ -336,7 +389,14 @@ class SeamSearch {
     numbered(seam_.readers);
     numbered(seam_.looks);
     numbered(seam_.cuts);
-    if (seam_.readers.empty() || (seam_.looks.empty() && !of_weights_)) return std::nullopt;
+    seam_.twins.assign(seam_.fixed.size(), -1);
+    bool has_twins = false;
+    for (const auto& [name, number] : numbers)
+      if (const auto twin = numbers.find({name.first, !name.second}); twin != numbers.end()) {
+        seam_.twins[static_cast<size_t>(number)] = twin->second;
+        has_twins = true;
+      }
+    if ((seam_.readers.empty() && !has_twins) || (seam_.looks.empty() && !of_weights_)) return std::nullopt;
     if (seam_.cuts.empty()) seam_.clamps = {-kInf, kInf};
     seam_.low.resize(seam_.fixed.size());
     seam_.high.resize(seam_.fixed.size());
@@ -350,7 +410,8 @@ class SeamSearch {
   std::map<const Node*, Channels> reached_;
   std::vector<std::pair<const Node*, bool>> open_;
   std::vector<const Node*> products_;  // of a value and another one
-  std::vector<int64_t> same_as_;       // of each name, another one of the same factor, or itself
+  std::vector<int64_t> same_as_;       // of each name, another one of the same factor or its inverse, or itself
+  std::vector<bool> is_inverse_;       // of each name: its factor is the inverse of that of same_as_
   std::vector<bool> fixed_;
 };
 

@@ -24,6 +24,43 @@ std::optional<double> least_factor(const Seam& seam, size_t channel) {
 
 }  // namespace
 
+namespace {
+
+double size_of(const Seam& seam, size_t channel) {
+  return std::max(std::fabs(seam.min[channel]), std::fabs(seam.max[channel]));
+}
+
+// The number of the twin, for the one of the two that comes first, if both can be scaled.
+std::optional<size_t> twin_of(const Seam& seam, size_t channel) {
+  const int64_t twin = channel < seam.twins.size() ? seam.twins[channel] : -1;
+  if (twin <= static_cast<int64_t>(channel) || seam.fixed[channel] || seam.fixed[static_cast<size_t>(twin)])
+    return std::nullopt;
+  const auto other = static_cast<size_t>(twin);
+  return size_of(seam, channel) > 0 && size_of(seam, other) > 0 ? std::optional(other) : std::nullopt;
+}
+
+}  // namespace
+
+// Of a sum of a_c b_c, where each operand is rounded by the size of its largest channel A or B, the noise grows as
+// A^2 sum b_c^2 + B^2 sum a_c^2.
+bool gains_by_twins(const Seam& seam) {
+  if (seam.min.empty() || has_clamps(seam)) return false;
+  double most_a = 0, most_b = 0, most_even = 0, all_a = 0, all_b = 0, all_even = 0;
+  for (size_t c = 0; c < seam.fixed.size(); ++c) {
+    const auto twin = twin_of(seam, c);
+    if (!twin) continue;
+    const double a = size_of(seam, c), b = size_of(seam, *twin);
+    most_a = std::max(most_a, a);
+    most_b = std::max(most_b, b);
+    most_even = std::max(most_even, a * b);
+    all_a += a * a;
+    all_b += b * b;
+    all_even += a * b;
+  }
+  constexpr double kWorthIt = 0.9;
+  return 2 * most_even * all_even < kWorthIt * (most_a * most_a * all_b + most_b * most_b * all_a);
+}
+
 bool has_clamps(const Seam& seam) { return seam.clamps.min > -kInf || seam.clamps.max < kInf; }
 
 std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::vector<float>& factors) {
@@ -95,6 +132,15 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
   for (size_t c = 0; c < channels; ++c)
     if (const auto least = least_factor(seam, c); least && factors[c] != 0)
       out[c] = static_cast<float>(std::max(*least, math::exp(std::clamp(factors[c] - middle, -kMost, kMost))));
+  for (size_t c = 0; c < seam.twins.size(); ++c)
+    if (seam.twins[c] >= 0) out[c] = 1;
+  if (!gains_by_twins(seam)) return out;
+  for (size_t c = 0; c < channels; ++c)
+    if (const auto twin = twin_of(seam, c)) {
+      const double half = (math::log(size_of(seam, c)) - math::log(size_of(seam, *twin))) / 2;
+      out[c] = static_cast<float>(math::exp(std::clamp(half, -kMost, kMost)));
+      out[*twin] = 1 / out[c];
+    }
   return out;
 }
 

@@ -32,6 +32,7 @@ struct Producer {
   OwnConstant weight;
   std::optional<OwnConstant> bias;
   std::optional<size_t> observer;  // that sees the weight as it sees activations
+  int64_t axis = 0;                // of the channels in the result
 };
 
 // An observer that values of the seam pass.
@@ -53,10 +54,12 @@ struct Seam {
   std::vector<Producer> producers;
   std::vector<Reader> readers;
   std::vector<Look> looks;
-  std::vector<bool> fixed;         // for each channel: something needs it as it is
+  std::vector<bool> fixed;  // for each channel: something needs it as it is
+  // Of each channel the one that a product sums up with it, which gets the inverse factor: queries and keys; -1: none.
+  std::vector<int64_t> twins{};
   FloatRange clamps{-kInf, kInf};  // what all clamps that the values pass let through
   std::vector<Cut> cuts{};
-  std::vector<float> min{}, max{};   // of each channel, where the readers read it
+  std::vector<float> min{}, max{};   // of each channel, where the readers read it; with a twin, where it is made
   std::vector<float> low{}, high{};  // of each channel, where clamps read it
   double plain = 0;                  // error as it is, and for each alpha
   std::vector<double> errors = std::vector<double>(std::size(kAlphas));
@@ -70,9 +73,12 @@ std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& im
 // In the order of the graph. Values that get scales while the program runs stay as they are if activations are what
 // matters; if weights are (`of_weights`), a seam may pass these, and no observer at all.
 std::vector<Seam> seams_of(const Prepared& prepared, bool of_weights = false);
+// Whether products that sum over channels lose less than now if both of their operands have channels of one size.
+bool gains_by_twins(const Seam& seam);
 // Whether something between producers and readers clamps the values.
 bool has_clamps(const Seam& seam);
-// What each channel is divided by, from `min` and `max` of the seam and the weights as they are.
+// What each channel is divided by, from `min` and `max` of the seam and the weights as they are. Channels with a twin
+// come to one size with it, whatever alpha is, if that gains.
 std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, double alpha);
 // Those of these channels.
 std::vector<float> factors_at(const std::vector<int64_t>& channels, const std::vector<float>& factors);

@@ -143,7 +143,7 @@ TEST(Equalize, GoesThroughAttention) {
     for (const Batch& batch : batches) prepared.run(batch);
     Recovery recovery(prepared, batches);
     const double before = recovery.decibels();
-    EXPECT_EQ(equalize(recovery), 1);
+    EXPECT_EQ(equalize(recovery), 2);  // the values, and queries with keys
     EXPECT_GT(recovery.decibels(), before + 10);
     const Tensor x = run_node_by_node(damaged_attention(composed), batches[0])[0];
     const Tensor y = float_interpreter(prepared).run(batches[0])[0];
@@ -310,6 +310,67 @@ void expect_same_floats(const Program& program, const Prepared& prepared, const 
   }
 }
 
+// x[8, 6, 16] -> q and k of two heads, or one linear layer for both and v -> attention -> linear -> [8, 6, 4]; channels
+// of q are made larger by up to 30 and those of k as much smaller.
+Program damaged_scores(bool fused, bool composed) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 6, 16});
+  const auto heads = [&](Node* rows) {
+    Node* view = b.call("view.default", {rows, Argument::List{8, 6, 2, 8}});
+    return b.call("transpose.int", {view, 1, 2});
+  };
+  std::vector<Node*> parts;
+  if (fused) {
+    Node* all = b.call("linear.default", {x, b.weight("qkv.weight", {48, 16}), b.weight("qkv.bias", {48})});
+    for (int64_t i = 0; i < 3; ++i) parts.push_back(b.call("slice.Tensor", {all, 2, 16 * i, 16 * (i + 1)}));
+  } else {
+    for (const std::string name : {"q", "k", "v"})
+      parts.push_back(
+          b.call("linear.default", {x, b.weight(name + ".weight", {16, 16}), b.weight(name + ".bias", {16})}));
+  }
+  Node *q = heads(parts[0]), *k = heads(parts[1]), *v = heads(parts[2]), *mixed = nullptr;
+  if (composed) {
+    Node* scores = b.call("matmul.default", {b.call("mul.Tensor", {q, 0.35}), b.call("transpose.int", {k, -2, -1})});
+    mixed = b.call("matmul.default", {b.call("softmax.int", {scores, -1}), v});
+  } else {
+    mixed = b.call("scaled_dot_product_attention.default", {q, k, v});
+  }
+  Node* rows = b.call("view.default", {b.call("transpose.int", {mixed, 1, 2}), Argument::List{8, 6, 16}});
+  Program program =
+      b.finish({b.call("linear.default", {rows, b.weight("out.weight", {4, 16}), b.weight("out.bias", {4})})});
+  const auto scale = [&](const std::string& name, int64_t first, bool up) {
+    for (const char* which : {".weight", ".bias"}) {
+      const Tensor values = program.find_attribute(name + which)->tensor;
+      const int64_t inner = values.dim() == 2 ? 16 : 1;
+      for (int64_t c = 0; c < 16; ++c) {
+        const auto by = static_cast<float>(std::pow(30.0, static_cast<double>(c % 5) / 2 - 1));
+        for (int64_t i = 0; i < inner; ++i) {
+          float& value = values.span<float>()[static_cast<size_t>((first + c) * inner + i)];
+          value = up ? value * by : value / by;
+        }
+      }
+    }
+  };
+  scale(fused ? "qkv" : "q", 0, true);
+  scale(fused ? "qkv" : "k", fused ? 16 : 0, false);
+  return program;
+}
+
+TEST(Equalize, GivesQueriesAndKeysOneSize) {
+  const std::vector<Batch> batches = {{sample({8, 6, 16}, 1)}, {sample({8, 6, 16}, 2)}, {sample({8, 6, 16}, 3)}};
+  for (const bool fused : {false, true})
+    for (const bool composed : {false, true}) {
+      XNNPACKQuantizer quantizer = xnnpack();
+      Prepared prepared = prepare_pt2e(damaged_scores(fused, composed), quantizer);
+      for (const Batch& batch : batches) prepared.run(batch);
+      Recovery recovery(prepared, batches);
+      const double before = recovery.decibels();
+      EXPECT_GT(equalize(recovery), 0) << fused << composed;
+      EXPECT_GT(recovery.decibels(), before + 3) << fused << composed;
+      expect_same_floats(damaged_scores(fused, composed), prepared, batches);
+    }
+}
+
 // x[4, 3, 8, 8] -> cat(relu6(conv(x)), relu(conv(x))) -> conv -> mean -> linear. The second convolution makes channels
 // of very different sizes; what the first one makes is an output, too.
 Program damaged_beside_an_output() {
@@ -452,6 +513,28 @@ TEST(Seams, GoThroughSplitsAndShuffles) {
     EXPECT_EQ(seams[0].fixed, std::vector<bool>(16)) << way;
     EXPECT_EQ(seams[1].producers.size(), 1u) << way;
   }
+}
+
+// x[4, 6, 16] -> norm -> roll, flip -> linear, and -> mean or the largest of the tokens -> linear, as in Swin.
+TEST(Seams, GoThroughRollsAndPoolsOfTokens) {
+  for (const char* pool : {"mean.dim", "amax.default"})
+    for (const bool keeps : {false, true}) {
+      const auto make = [&] {
+        ProgramBuilder b;
+        Node* x = b.input("x", {4, 6, 16});
+        Node* norm = b.call("layer_norm.default",
+                            {x, Argument::List{16}, b.weight("norm.weight", {16}), b.weight("norm.bias", {16})});
+        Node* rolled = b.call("roll.default", {norm, Argument::List{-2}, Argument::List{1}});
+        Node* flipped = b.call("flip.default", {rolled, Argument::List{-2}});
+        Node* tokens = b.call("linear.default", {flipped, b.weight("tokens.weight", {5, 16})});
+        Node* pooled = b.call(pool, {norm, Argument::List{1}, keeps});
+        return b.finish({tokens, b.call("linear.default", {pooled, b.weight("head.weight", {3, 16})})});
+      };
+      const std::vector<Seam> seams = scaled_seams(make, {{sample({4, 6, 16}, 1)}});
+      ASSERT_EQ(seams.size(), 1u) << pool << keeps;
+      EXPECT_EQ(seams[0].readers.size(), 2u);
+      EXPECT_EQ(std::count(seams[0].fixed.begin(), seams[0].fixed.end(), true), 0);
+    }
 }
 
 TEST(Seams, BeginAtBatchNormsBehindConcatenations) {
