@@ -257,6 +257,8 @@ export interface PrecisionTrial {
   precision: PrecisionName | "int8";
   /** The number of those operators. */
   operators: number;
+  /** The precision of the other operators that take it; undefined: as the recipe has them. */
+  others?: "int8-weights";
   /** The score of the outputs. */
   score: number;
   /** The bytes of the file, if there is a limit or "int8-weights" is among the precisions. */

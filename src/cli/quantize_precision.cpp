@@ -72,6 +72,11 @@ std::vector<Precision> precisions_of(const QuantizeOptions& options, const Prepa
   return out.empty() ? default_precisions(prepared, options.max_size || options.max_latency) : out;
 }
 
+// ", the others in int8-weights"; empty if they are as the recipe has them.
+std::string others_words(const PrecisionTrial& trial) {
+  return trial.others == Precision::kInt8 ? "" : concat(", the others in ", to_string(trial.others));
+}
+
 std::string milliseconds(double seconds) {
   char out[40];
   std::snprintf(out, sizeof out, "%.3g ms", 1e3 * seconds);
@@ -195,11 +200,12 @@ void PrecisionTask::print(const PrecisionResult& result, Host& host) const {
     else
       std::snprintf(line, sizeof line, "  %4lld in %-12s  ", static_cast<long long>(trial.operators),
                     std::string(to_string(trial.precision)).c_str());
-    host.print(concat(line, words_of(trial), trial.is_on_front ? "  *\n" : "\n"));
+    const std::string others = others_words(trial);
+    host.print(concat(line, words_of(trial), others, trial.is_on_front ? "  *\n" : "\n"));
   }
   host.print("  * on the front: nothing that was tried is as good in all and better in something\n");
   if (result.nodes.empty()) return;
-  host.print(concat("  in ", to_string(result.after.precision), " now:\n"));
+  host.print(concat("  in ", to_string(result.after.precision), " now", others_words(result.after), ":\n"));
   for (size_t i = 0; i < result.nodes.size(); ++i)
     host.print(concat("    ", result.nodes[i], result.modules[i].empty() ? "" : " in " + result.modules[i], "\n"));
 }
@@ -235,7 +241,7 @@ Json PrecisionTask::run(bool tells, Host& host) {
     const std::string what = best.operators == 0
                                  ? "the recipe's own precision"
                                  : concat(best.operators, best.operators == 1 ? " operator in " : " operators in ",
-                                          to_string(best.precision));
+                                          to_string(best.precision), others_words(best));
     std::string words = words_of(best);
     words.erase(0, words.find_first_not_of(' '));
     host.print_error(concat("qdq: warning: nothing that was tried ", wish_words(), "; the nearest is ", what, " with ",

@@ -102,7 +102,7 @@ OperatorPrecisions::OperatorPrecisions(Recovery& recovery, std::vector<Sensitivi
     orders_[static_cast<size_t>(precision)] = find_order(precision);
 }
 
-OperatorPrecisions::~OperatorPrecisions() { set(kept_precision_, kept_); }
+OperatorPrecisions::~OperatorPrecisions() { raise_to(kept_, kept_others_); }
 
 const Tensor* OperatorPrecisions::narrow_weight(const Candidate& candidate, const Observer** observer) const {
   for (const Node* input : candidate.node->input_nodes()) {
@@ -143,31 +143,50 @@ std::vector<size_t> OperatorPrecisions::find_order(Precision precision) const {
   return out;
 }
 
-void OperatorPrecisions::set(Precision precision, size_t count) {
-  if (precision == Precision::kInt8) count = 0;
-  if (count == count_ && (precision == precision_ || count == 0)) return;
-  const size_t common = precision == precision_ ? std::min(count, count_) : 0;
-  while (count_ > common) restore(candidates_[order_of(precision_)[--count_]]);
-  precision_ = precision;
-  while (count_ < count) raise(candidates_[order_of(precision)[count_++]], precision);
+OperatorPrecisions::Raised OperatorPrecisions::raised_with(Precision precision, size_t count, Precision others) const {
+  Raised out;
+  std::vector<bool> is_raised(candidates_.size());
+  for (size_t i = 0; i < count && precision != Precision::kInt8; ++i) {
+    out.emplace_back(order_of(precision)[i], precision);
+    is_raised[out.back().first] = true;
+  }
+  for (const size_t candidate : order_of(others))
+    if (!is_raised[candidate]) out.emplace_back(candidate, others);
+  return out;
+}
+
+void OperatorPrecisions::raise_to(Raised wanted, Precision others) {
+  if (raised_ == wanted && others_ == others) return;
+  const auto differs = std::mismatch(raised_.begin(), raised_.end(), wanted.begin(), wanted.end()).first;
+  const size_t common = others == others_ ? static_cast<size_t>(differs - raised_.begin()) : 0;
+  for (; raised_.size() > common; raised_.pop_back()) restore(candidates_[raised_.back().first]);
+  others_ = others;
+  for (size_t i = common; i < wanted.size(); ++i) raise(candidates_[wanted[i].first], wanted[i].second);
+  raised_ = std::move(wanted);
   impl_.interpreter.reset();
   recovery_.forget_simulation();
 }
 
-void OperatorPrecisions::keep(Precision precision, size_t count) {
-  set(precision, count);
-  kept_precision_ = precision;
-  kept_ = count;
+void OperatorPrecisions::set(Precision precision, size_t count, Precision others) {
+  raise_to(raised_with(precision, count, others), others);
+}
+
+void OperatorPrecisions::keep(Precision precision, size_t count, Precision others) {
+  set(precision, count, others);
+  kept_ = raised_;
+  kept_others_ = others;
   // The last note that was taken is what explain() tells.
-  for (size_t i = 0; i < count; ++i)
-    impl_.annotations.note(candidates_[order_of(precision)[i]].node, {"", "", true, named(precision).reason});
+  for (const auto& [candidate, has] : kept_)
+    impl_.annotations.note(candidates_[candidate].node, {"", "", true, named(has).reason});
 }
 
 void OperatorPrecisions::raise(Candidate& candidate, Precision precision) {
   candidate.args = candidate.node->args();
   candidate.kwargs = candidate.node->kwargs();
   std::unordered_map<const Node*, Node*> read;
-  if (precision != Precision::kInt16)
+  const Observer* narrow = nullptr;
+  if (precision != Precision::kInt16 ||
+      (others_ == Precision::kInt8Weights && narrow_weight(candidate, &narrow) != nullptr))
     for (const Node* input : candidate.node->input_nodes())
       if (const auto constant = own_constant(impl_, input)) exchange_constant(candidate, constant->name);
   for (Node* input : candidate.node->input_nodes()) read[input] = input_at(candidate, input, precision);
@@ -207,9 +226,10 @@ Node* OperatorPrecisions::input_at(Candidate& candidate, Node* input, Precision 
   Node* const value = input->arg(0).node();
   const Observer& observer = *impl_.groups[*group].observer;
   const bool is_constant = impl_.of_constants.count(&observer) != 0;
-  if (precision == Precision::kInt8Weights) {
-    if (!is_constant || !has_few_integers(observer)) return input;
-    return observed(candidate, value, observer_of_8_bits(observer, impl_.program.attribute_of(*value)), true);
+  if (precision == Precision::kInt8Weights || (precision == Precision::kInt16 && others_ == Precision::kInt8Weights)) {
+    if (is_constant && has_few_integers(observer))
+      return observed(candidate, value, observer_of_8_bits(observer, impl_.program.attribute_of(*value)), true);
+    if (precision == Precision::kInt8Weights) return input;
   }
   if (precision == Precision::kFloat || !quantizes_statically(observer)) return value;
   if (precision == Precision::kBf16) return observed(candidate, value, observer_of_bf16(), is_constant);

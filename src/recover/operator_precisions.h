@@ -47,10 +47,11 @@ class OperatorPrecisions {
 
   // How many operators the precision changes.
   size_t most(Precision precision) const { return order_of(precision).size(); }
-  // The first `count` of those get the precision, all others that of the recipe.
-  void set(Precision precision, size_t count);
+  // The first `count` of those get the precision. All others have `others`, as far as it changes them: kInt8 for that
+  // of the recipe, or kInt8Weights, whose weights the first then have, too, if these compute in integers.
+  void set(Precision precision, size_t count, Precision others = Precision::kInt8);
   // What stays when this goes, with what explain() tells of it.
-  void keep(Precision precision, size_t count);
+  void keep(Precision precision, size_t count, Precision others = Precision::kInt8);
   const Sensitivity& changed(Precision precision, size_t index) const {
     return candidates_[order_of(precision)[index]].what;
   }
@@ -65,6 +66,10 @@ class OperatorPrecisions {
     std::vector<std::pair<std::string, Tensor>> constants{};
     std::vector<Node*> inserted{};  // observers of this precision, each in a group of its own at the end
   };
+  // Candidates by their index with what they get, in the order in which they get it.
+  using Raised = std::vector<std::pair<size_t, Precision>>;
+  Raised raised_with(Precision precision, size_t count, Precision others) const;
+  void raise_to(Raised wanted, Precision others);
   std::vector<size_t> find_order(Precision precision) const;
   const std::vector<size_t>& order_of(Precision precision) const { return orders_[static_cast<size_t>(precision)]; }
   // The weight that has few integers, and its observer.
@@ -82,8 +87,8 @@ class OperatorPrecisions {
   std::vector<Candidate> candidates_;
   std::array<std::vector<size_t>, kNumPrecisions> orders_;  // of candidates_, by precision
   std::unordered_map<const Node*, float> largest_;          // magnitudes of what observers see in floats on the samples
-  Precision precision_ = Precision::kInt8, kept_precision_ = Precision::kInt8;
-  size_t count_ = 0, kept_ = 0;
+  Raised raised_, kept_;
+  Precision others_ = Precision::kInt8, kept_others_ = Precision::kInt8;
 };
 
 }  // namespace qdq

@@ -56,7 +56,11 @@ class Searcher {
         if (on_trial_) on_trial_();
       }
       operators_.emplace(recovery_, search_.sensitivities);
-      for (const Precision precision : wish_.precisions) wants_best ? fill(precision) : reach(precision);
+      std::vector<Precision> precisions = wish_.precisions;
+      sort_stably(precisions, [](Precision a, Precision b) {
+        return a == Precision::kInt8Weights && b != Precision::kInt8Weights;
+      });
+      for (const Precision precision : precisions) wants_best ? fill(precision) : reach(precision);
     }
     return finish(before);
   }
@@ -70,12 +74,12 @@ class Searcher {
   const PrecisionTrial& trial(Precision precision, size_t count) {
     if (count == 0) precision = Precision::kInt8;
     for (const PrecisionTrial& known : search_.trials)
-      if (known.precision == precision && known.operators == static_cast<int64_t>(count) &&
+      if (known.precision == precision && known.operators == static_cast<int64_t>(count) && known.others == others_ &&
           known.bytes.has_value() >= static_cast<bool>(measures_.bytes) &&
           known.seconds.has_value() >= static_cast<bool>(measures_.seconds))
         return known;
-    if (operators_) operators_->set(precision, count);
-    PrecisionTrial out{precision, static_cast<int64_t>(count), score(), {}, {}};
+    if (operators_) operators_->set(precision, count, others_);
+    PrecisionTrial out{precision, static_cast<int64_t>(count), others_, score(), {}, {}};
     if (measures_.bytes || measures_.seconds) {
       const Program converted = convert_pt2e(recovery_.prepared());
       if (measures_.bytes) out.bytes = measures_.bytes(converted);
@@ -106,7 +110,12 @@ class Searcher {
       low = high;
       high = std::min(most, 2 * high);
     }
-    if (most == 0 || !reaches(high)) return;
+    if (most == 0) return;
+    if (!reaches(high)) {
+      const double without = trial(Precision::kInt8, 0).score;
+      if (precision == Precision::kInt8Weights && trial(precision, most).score > without) others_ = precision;
+      return;
+    }
     while (high - low > 1) {
       const size_t middle = low + (high - low) / 2;
       (reaches(middle) ? high : low) = middle;
@@ -145,15 +154,18 @@ class Searcher {
     out.before = out.after = before;
     out.trials = search_.trials;
     // Programs of an earlier search with other precisions are no choice of this one.
+    const auto is_choice = [&](Precision precision) {
+      return precision == Precision::kInt8 ||
+             std::find(wish_.precisions.begin(), wish_.precisions.end(), precision) != wish_.precisions.end();
+    };
     std::erase_if(out.trials, [&](const PrecisionTrial& trial) {
-      return trial.operators > 0 &&
-             std::find(wish_.precisions.begin(), wish_.precisions.end(), trial.precision) == wish_.precisions.end();
+      return trial.operators > 0 && !(is_choice(trial.precision) && is_choice(trial.others));
     });
     mark_front(out.trials);
     out.best = *std::min_element(out.trials.begin(), out.trials.end(),
                                  [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
     sort_stably(out.trials, [](const PrecisionTrial& a, const PrecisionTrial& b) {
-      return std::pair(a.precision, a.operators) < std::pair(b.precision, b.operators);
+      return std::tuple(a.precision, a.others, a.operators) < std::tuple(b.precision, b.others, b.operators);
     });
     out.reached = is_wished(out.best);
     if (out.reached) keep(out);
@@ -164,7 +176,7 @@ class Searcher {
     out.after = out.best;
     const auto count = static_cast<size_t>(out.best.operators);
     if (count == 0) return;
-    operators_->keep(out.best.precision, count);
+    operators_->keep(out.best.precision, count, out.best.others);
     for (size_t i = 0; i < count; ++i) {
       const Sensitivity& changed = operators_->changed(out.best.precision, i);
       out.nodes.push_back(changed.node);
@@ -184,6 +196,7 @@ class Searcher {
   const PrecisionWish& wish_;
   PrecisionSearch& search_;
   const std::function<void()>& on_trial_;
+  Precision others_ = Precision::kInt8;  // of the operators that get no other precision
   std::optional<OperatorPrecisions> operators_;
 };
 

@@ -33,10 +33,12 @@ struct PrecisionWish {
   std::vector<Precision> precisions = {Precision::kFloat};  // that operators may get beside the recipe's
 };
 
-// A program that was tried: the first so many operators have that precision.
+// A program that was tried: the first so many operators have that precision, the others as far as it changes them
+// `others`: int8 for what the recipe has.
 struct PrecisionTrial {
   Precision precision = Precision::kInt8;  // where there are no operators
   int64_t operators = 0;
+  Precision others = Precision::kInt8;
   double score = 0;
   std::optional<uint64_t> bytes;
   std::optional<double> seconds;
@@ -63,7 +65,9 @@ struct PrecisionResult {
 // rounded, and its weight and bias as they were before the remedies "rounding" and "bias correction"; what it gives is
 // rounded for the operators that stay as they are.
 //   - With a score: as few operators as reach it, found by doubling and halving for each of the precisions; of those
-//     within the limits the program of the fewest bytes, if they are measured, else of the fewest operators.
+//     within the limits the program of the fewest bytes, if they are measured, else of the fewest operators. Where
+//     weights of 8 bits in all operators do not reach the score but come nearer to it, the other precisions start from
+//     there.
 //   - Without: the best score within the limits, of the numbers 1, 2, 4, ... and the largest that fits.
 // About 2 log2 of the number of operators programs are run on all samples for each precision. If nothing that was tried
 // is what is wished, the program stays as it was and `reached` is false. `search`, if given, is what is known, and

@@ -42,6 +42,7 @@ PrecisionTrial trial_of(const Json& json, const std::string& what) {
   PrecisionTrial out;
   out.precision = precision_from_name(fields.required<std::string>("precision"));
   out.operators = fields.required<int64_t>("operators");
+  out.others = precision_from_name(fields.optional<std::string>("others", "int8"));
   out.score = format::number_of_json(fields.required<Json>("score"), fields.where("score"));
   if (fields.find("bytes") != nullptr) {
     const auto bytes = fields.required<int64_t>("bytes");
@@ -60,6 +61,7 @@ Json precision_trial_report(const PrecisionTrial& trial, double sign) {
   Json out = format::json_object({{"precision", to_string(trial.precision)},
                                   {"operators", trial.operators},
                                   {"score", format::json_of_number(sign * trial.score)}});
+  if (trial.others != Precision::kInt8) out["others"] = to_string(trial.others);
   if (trial.bytes) out["bytes"] = *trial.bytes;
   if (trial.seconds) out["seconds"] = *trial.seconds;
   if (trial.is_on_front) out["front"] = true;

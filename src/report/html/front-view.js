@@ -103,7 +103,8 @@ export function frontChart(points, names, choose = () => {}) {
 }
 
 /** @param {import("qdq").PrecisionTrial} trial */
-const nameOf = ({ precision, operators }) => (operators === 0 ? "recipe" : `${operators} ${precision}`);
+const nameOf = ({ precision, operators, others }) =>
+  operators === 0 ? "recipe" : `${operators} ${precision}${others ? `, others ${others}` : ""}`;
 
 /** @param {number} seconds */
 const milliseconds = (seconds) => `${(1000 * seconds).toPrecision(3)} ms`;
@@ -126,9 +127,9 @@ export function trialsView(trials, unit) {
     scrollTable(
       "trials",
       ["Precision", "Operators", "Score", ...(hasBytes ? ["Size"] : []), ...(hasSeconds ? ["A run"] : []), "Front"],
-      trials.map(({ precision, operators, score, bytes = 0, seconds = 0, front = false }) =>
+      trials.map(({ precision, operators, others, score, bytes = 0, seconds = 0, front = false }) =>
         row(
-          operators === 0 ? "the recipe's" : precision,
+          operators === 0 ? "the recipe's" : others ? `${precision}, others ${others}` : precision,
           { class: "n", content: String(operators) },
           { class: "n", content: scoreOf(score) },
           ...(hasBytes ? [{ class: "n", content: formatBytes(bytes) }] : []),

@@ -237,6 +237,41 @@ TEST(ChoosePrecision, TakesTheSmallestThatReachesTheScore) {
     }
 }
 
+// Weights of 2 bits lose more than a few operators in float bring back.
+TEST(ChoosePrecision, StartsFromWeightsOf8BitsWhereThoseAloneAreNotEnough) {
+  XNNPACKQuantizer quantizer;
+  SymmetricConfigOptions options;
+  options.is_per_channel = true;
+  options.weight_qmin = -2;
+  options.weight_qmax = 1;
+  quantizer.set_global(get_symmetric_quantization_config(options));
+  const auto prepare = [&] {
+    Prepared prepared = prepare_pt2e(network(), quantizer);
+    for (const Batch& batch : batches()) prepared.run(batch);
+    return prepared;
+  };
+  Prepared wide = prepare();
+  Recovery of_wide(wide, batches());
+  {
+    OperatorPrecisions operators(of_wide, sensitivities(of_wide));
+    operators.keep(Precision::kInt8Weights, 4);
+  }
+  PrecisionWish wish;
+  wish.score = of_wide.decibels() + 0.2;
+  for (const Precision other : {Precision::kFloat, Precision::kInt16}) {
+    Prepared prepared = prepare();
+    Recovery recovery(prepared, batches());
+    wish.precisions = {other, Precision::kInt8Weights};
+    const PrecisionResult result = choose_precision(recovery, measures(recovery), wish);
+    ASSERT_TRUE(result.reached) << to_string(other);
+    EXPECT_EQ(result.after.precision, other);
+    EXPECT_EQ(result.after.others, Precision::kInt8Weights);
+    EXPECT_LT(result.after.operators, 4);
+    EXPECT_DOUBLE_EQ(decibels_of(convert_pt2e(prepared)), result.after.score);
+    EXPECT_EQ(bytes_of(convert_pt2e(prepared)), *result.after.bytes);
+  }
+}
+
 TEST(ChoosePrecision, ChangesNothingIfNothingIsWithinTheLimit) {
   Prepared prepared = calibrated();
   const std::string before = to_text(*convert_pt2e(prepared).graph);

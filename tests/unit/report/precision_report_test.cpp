@@ -10,7 +10,8 @@ namespace qdq::precision_report_test {
 namespace {
 
 TEST(PrecisionSearch, RefusesWhatIsNone) {
-  const std::string saved = print_search({{{"n", "m", "op", 1, 2, 3}}, {{Precision::kBf16, 2, 40, 7, 0.5}}}, "one");
+  const std::string saved =
+      print_search({{{"n", "m", "op", 1, 2, 3}}, {{Precision::kBf16, 2, Precision::kInt8Weights, 40, 7, 0.5}}}, "one");
   const PrecisionSearch search = parse_search(saved, "one", "s.json");
   EXPECT_EQ(print_search(search, "one"), saved);
   const auto refused = [](const std::string& text, const std::string& identity) {
