@@ -79,12 +79,14 @@ val round_by_statistics(int prepared) {
   return guard([&] { return static_cast<int>(gptq_by_statistics(held<Prepared>(prepared, "a prepared program"))); });
 }
 
-// `on_recovering` is told the remedy and how far it is.
-val make_recovery(int prepared, const val& batches, const val& on_recovering) {
+// `on_recovering` is told the remedy and how far it is. `for_remedies`: next_remedy() follows.
+val make_recovery(int prepared, const val& batches, const val& on_recovering, bool for_remedies) {
   return guard([&] {
-    return keep(RecoveryOf{
-        prepared, Recovery(held<Prepared>(prepared, "a prepared program"), batches_from(batches),
-                           [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); })});
+    return keep(RecoveryOf{prepared,
+                           Recovery(
+                               held<Prepared>(prepared, "a prepared program"), batches_from(batches),
+                               [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); },
+                               for_remedies ? Recovery::Then::kRemedies : Recovery::Then::kMeasures)});
   });
 }
 

@@ -75,6 +75,7 @@ async function begin(
   prepared: Prepared,
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
   { onProgress, signal }: LongWork,
+  forRemedies = false,
 ): Promise<Recovery> {
   const raw = await rawBatches(batches, signal);
   check(signal);
@@ -82,7 +83,7 @@ async function begin(
     onProgress?.({ stage, done, total: 1 });
     check(signal);
   };
-  return new Recovery(unwrap(module().makeRecovery(handleOf(prepared), raw, tell)), whole);
+  return new Recovery(unwrap(module().makeRecovery(handleOf(prepared), raw, tell, forRemedies)), whole);
 }
 
 /**
@@ -194,7 +195,7 @@ export async function recover(
       "InvalidArgument",
       "the samples are not a list or iterable of batches; wanted [[tensor, ...], ...]",
     );
-  const recovery = await begin(prepared, batches, options);
+  const recovery = await begin(prepared, batches, options, true);
   const { onRemedy, signal } = options;
   const results: RemedyResult[] = [];
   try {

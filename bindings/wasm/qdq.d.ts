@@ -169,6 +169,7 @@ export interface RawModule extends RawRunner {
     prepared: number,
     batches: RawTensor[][],
     onRecovering: (remedy: string, done: number) => void,
+    forRemedies: boolean,
   ): Answer<number>;
   awq(prepared: number, batches: RawTensor[][], onScaling: (done: number, total: number) => void): Answer<number>;
   gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;
