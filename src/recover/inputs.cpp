@@ -22,9 +22,9 @@ namespace {
 constexpr const char* kScalesInputs =
     "recovery put it in front of the first layer, so that channels of different ranges share one scale";
 // In dB: less is not worth a difference and a product in float.
-constexpr double kWorthFloats = 3;
+constexpr double kWorthFloats = 6;
 // In dB: outputs that are as near are near enough.
-constexpr double kNearEnough = 30;
+constexpr double kNearEnough = 20;
 
 // A value that layers alone read, through one observer, and that no layer or norm makes.
 struct Feature {

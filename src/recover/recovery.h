@@ -170,7 +170,7 @@ int64_t free_weight_scales(Recovery& recovery);
 // columns of a table, the axes of a sensor, embeddings beside numbers. Both are float operators that the program gets;
 // the layers that alone read the value take up the scales in their weights and the offsets in their biases, as in
 // equalize() and shift_channels(). Other values in front of the first layers are not rounded then. Nothing if the
-// recipe has integers come in. Kept if the outputs are below 30 dB and gain 3 dB.
+// recipe has integers come in. Kept if the outputs are below 20 dB and gain 6 dB.
 int64_t scale_inputs(Recovery& recovery);
 
 // Gives a part of what the channels of a layer or norm differ by to the layers that alone read it, through activations,
@@ -179,8 +179,9 @@ int64_t scale_inputs(Recovery& recovery);
 // a channel is range^alpha / weight^(1 - alpha), of the largest value on the samples and of the largest weight that
 // reads it; alpha is the one of 0.25, 0.5, 0.75 and 1 that leaves the smallest error behind the layers on 16 samples,
 // every channel's counted the same, or nothing changes. A channel that a clamp (ReLU6) cuts on the samples, or that
-// something else needs as it is, keeps its size, and the others stay within the clamp. What the float program computes
-// on the samples stays the same but for its rounding. Kept if the outputs gain 1 dB.
+// something else needs as it is, keeps its size, and the others stay within the clamp. Queries and keys, over whose
+// channels a product sums, come to one size, channel by channel. What the float program computes on the samples stays
+// the same but for its rounding. Kept if the outputs gain 1 dB.
 int64_t equalize(Recovery& recovery);
 
 // Subtracts an offset from the bias of a layer or layer norm for each channel, and adds what it weighs to the biases of
