@@ -518,6 +518,9 @@ class OneDnnSteps : public StepBackend {
 
   static Compiled concat(const Plan& plan, const PlanStep& step) {
     const PlanBuffer& out = plan.buffers[step.output];
+    // oneDNN numbers the sources from one name, and what else a primitive takes has the numbers behind them.
+    constexpr size_t kMostSources = DNNL_ARG_MULTIPLE_DST - DNNL_ARG_MULTIPLE_SRC;
+    if (step.inputs.size() > kMostSources) return "more inputs than oneDNN has names for";
     std::vector<memory::desc> sources;
     for (const size_t input : step.inputs) {
       const PlanBuffer& in = plan.buffers[input];

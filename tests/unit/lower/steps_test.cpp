@@ -313,6 +313,8 @@ std::vector<Problem> problems() {
   out.push_back(general("concat_reals", Step::Concat{1},
                         {{{2, 16, 5, 5}, DType::kF32}, {{2, 24, 5, 5}, DType::kU8, wide}},
                         {{2, 40, 5, 5}, DType::kU8, zero}));
+  out.push_back(general("concat_many", Step::Concat{1}, std::vector<Value>(1025, {{2, 1, 2, 2}, DType::kF32}),
+                        {{2, 1025, 2, 2}, DType::kF32}));
   Problem map = general("map", Step::Map{}, {{{2, 16, 5, 5}}}, {{2, 16, 5, 5}});
   Tensor& table = map.step.as<Step::Map>().table;
   table = Tensor::empty({256}, DType::kU8);
@@ -485,6 +487,7 @@ const std::vector<std::pair<std::string, std::string>> kOneDnnRefusals = {
     {"concat", "the portable kernel is faster"},
     {"concat_other", "the portable kernel is faster"},
     {"concat_reals", "the portable kernel is faster"},
+    {"concat_many", "more inputs than oneDNN has names for"},
     {"max_pool", "the portable kernel is faster"},
     {"max_pool_ceil", "the portable kernel is faster"},
     {"prelu", "the portable kernel does it"},
