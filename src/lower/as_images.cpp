@@ -44,8 +44,13 @@ void AsImages::run() {
 
 // Groups.
 
-size_t AsImages::find(size_t group) const {
-  while (groups_[group].parent != group) group = groups_[group].parent;
+// Each step halves the way that the next call goes.
+size_t AsImages::find(size_t group) {
+  while (groups_[group].parent != group) {
+    size_t& parent = groups_[group].parent;
+    parent = groups_[parent].parent;
+    group = parent;
+  }
   return group;
 }
 
@@ -123,7 +128,7 @@ void AsImages::weigh(const Node& node, Group& group) {
   if (std::any_of(users.begin(), users.end(), is_outside)) ++group.borders;
 }
 
-bool AsImages::takes(const Node* node) const {
+bool AsImages::takes(const Node* node) {
   const auto at = group_of_.find(node);
   if (at == group_of_.end()) return false;
   const Group& group = groups_[find(at->second)];

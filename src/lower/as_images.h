@@ -64,7 +64,7 @@ class AsImages {
     std::unordered_set<const Node*> sources{};
   };
 
-  size_t find(size_t group) const;
+  size_t find(size_t group);
   bool is_value(const Node* node) const;
   bool is_convolution(const Node& node) const;
   bool passes(const Node& node) const;
@@ -72,7 +72,7 @@ class AsImages {
   void join(Node& node);
   void add_to_new_group(Node& node, const std::vector<Node*>& with);
   void weigh(const Node& node, Group& group);
-  bool takes(const Node* node) const;
+  bool takes(const Node* node);
   void rewrite(Node& node);
   void lower_for_others(Node* image);
 

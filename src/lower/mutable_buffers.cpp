@@ -1,9 +1,12 @@
 #include "lower/mutable_buffers.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "op/facts.h"
@@ -23,19 +26,42 @@ Places places_of(const Graph& graph) {
   return places;
 }
 
+// The nodes that read each buffer.
+using Readers = std::unordered_map<std::string_view, std::vector<Node*>>;
+
+Readers readers_of(const Graph& graph) {
+  Readers readers;
+  for (Node* node : graph.nodes())
+    if (node->op() == Node::Op::kGetAttr) readers[node->target()].push_back(node);
+  return readers;
+}
+
+std::unordered_set<std::string_view> mutated_buffers(const Program& program) {
+  std::unordered_set<std::string_view> names;
+  for (const BufferMutation& mutation : program.buffer_mutations) names.insert(mutation.buffer);
+  return names;
+}
+
 // The get_attr node behind views; null for other values.
 Node* buffer_behind(Node* node) {
   while (node != nullptr && is_view(*node)) node = node->arg(0).node();
   return node != nullptr && node->op() == Node::Op::kGetAttr ? node : nullptr;
 }
 
+constexpr size_t kBehindAll = SIZE_MAX;
+
 // The last place where a value is read, through views too. A value that is returned is read behind all.
 size_t last_read(const Node& node, const Places& places, const Node* but) {
   size_t last = 0;
-  for (const Node* user : node.users()) {
-    if (user == but) continue;
-    last = std::max(last, user->op() == Node::Op::kOutput ? places.size() : places.at(user));
-    if (is_view(*user)) last = std::max(last, last_read(*user, places, but));
+  std::vector<const Node*> values = {&node};
+  while (!values.empty()) {
+    const Node* value = values.back();
+    values.pop_back();
+    for (const Node* user : value->users()) {
+      if (user == but) continue;
+      last = std::max(last, user->op() == Node::Op::kOutput ? kBehindAll : places.at(user));
+      if (is_view(*user)) values.push_back(user);
+    }
   }
   return last;
 }
@@ -71,13 +97,11 @@ std::vector<Write> writes_of(const Program& program) {
 }
 
 // Whether a view of the buffer that is older than a write to it is read behind that write.
-bool has_stale_view(const Program& program, const Write& write, const Places& places) {
+bool has_stale_view(const Readers& readers, const Write& write, const Places& places) {
   const size_t at = places.at(write.node);
-  for (const Node* node : program.graph->nodes()) {
-    if (node->op() != Node::Op::kGetAttr || node->target() != write.buffer) continue;
+  for (const Node* node : readers.at(write.buffer))
     for (const Node* user : node->users())
       if (is_view(*user) && places.at(user) < at && last_read(*user, places, write.node) > at) return true;
-  }
   return false;
 }
 
@@ -99,15 +123,18 @@ void drop_views_of_all(Program& program) {
   }
 }
 
-// Gives the mutation's operator the form that writes into the buffer, if there is one.
-bool write_into(Program& program, Node& node, Node& buffer) {
+// Gives the mutation's operator the form that writes into the buffer, if there is one. What replaces it has its place.
+bool write_into(Program& program, Node& node, Node& buffer, Places& places) {
   if (node.is(op::kSliceScatter) && node.kwargs().empty()) {
     const auto point = program.graph->insert_before(&node);
     std::vector<Argument> part{&buffer};
     for (size_t i = 2; i < node.args().size(); ++i) part.push_back(node.arg(i));
     Node* slice = program.graph->call(std::string(op::kSlice), std::move(part));
-    program.graph->call(std::string(op::kCopyTo), {slice, node.arg(1)});
+    Node* write = program.graph->call(std::string(op::kCopyTo), {slice, node.arg(1)});
     node.replace_all_uses_with(&buffer);
+    const size_t place = places.extract(&node).mapped();
+    places.emplace(slice, place);
+    places.emplace(write, place);
     program.graph->erase(&node);
     return true;
   }
@@ -121,8 +148,9 @@ bool write_into(Program& program, Node& node, Node& buffer) {
 
 std::vector<std::string> written_buffers(const Program& program) {
   std::vector<std::string> names;
+  std::unordered_set<std::string> known;
   const auto add = [&](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (known.insert(name).second) names.push_back(name);
   };
   for (const BufferMutation& mutation : program.buffer_mutations) add(mutation.buffer);
   for (const Write& write : writes_of(program)) add(write.buffer);
@@ -134,10 +162,9 @@ std::unordered_set<const Node*> written_values(const Program& program) {
   std::unordered_set<const Node*> roots, written;
   for (const Node* node : program.graph->nodes())
     for (const Node* value : written_by(*node)) roots.insert(storage.root_of(value));
+  const std::unordered_set<std::string_view> mutated = mutated_buffers(program);
   for (const Node* node : program.graph->nodes()) {
-    const auto is_node = [&](const BufferMutation& mutation) { return mutation.buffer == node->target(); };
-    const bool is_mutated = node->op() == Node::Op::kGetAttr &&
-                            std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_node);
+    const bool is_mutated = node->op() == Node::Op::kGetAttr && mutated.count(node->target()) != 0;
     if (is_mutated || roots.count(storage.root_of(node)) != 0) written.insert(node);
   }
   return written;
@@ -148,12 +175,10 @@ void make_functional(Program& program) {
   drop_views_of_all(program);
   const std::vector<Write> writes = writes_of(program);
   const Places places = places_of(*program.graph);
-  for (const Write& write : writes) {
-    const auto is_mutated = [&](const BufferMutation& one) { return one.buffer == write.buffer; };
-    if (!can_be_functional(write) || has_stale_view(program, write, places) ||
-        std::any_of(program.buffer_mutations.begin(), program.buffer_mutations.end(), is_mutated))
-      return;
-  }
+  const Readers readers = readers_of(*program.graph);
+  const std::unordered_set<std::string_view> mutated = mutated_buffers(program);
+  for (const Write& write : writes)
+    if (!can_be_functional(write) || has_stale_view(readers, write, places) || mutated.count(write.buffer) != 0) return;
   std::map<std::string, Node*> values;  // of the buffers that have been written
   size_t next = 0;
   for (Node* node : program.graph->nodes()) {
@@ -194,19 +219,19 @@ void end_as_outputs(Program& program) {
 
 void write_in_place(Program& program) {
   const std::vector<BufferMutation> mutations = std::exchange(program.buffer_mutations, {});
-  const auto times = [&](const std::string& node) {
-    return std::count_if(mutations.begin(), mutations.end(), [&](const auto& one) { return one.node == node; });
-  };
+  std::unordered_map<std::string_view, size_t> times;
+  for (const BufferMutation& mutation : mutations) ++times[mutation.node];
+  Places places = places_of(*program.graph);
+  const Readers readers = readers_of(*program.graph);
   for (const BufferMutation& mutation : mutations) {
-    const Places places = places_of(*program.graph);
     Node* node = program.graph->find(mutation.node);
     Node* buffer = node == nullptr ? nullptr : node->arg(0).node();
-    bool fits = buffer != nullptr && buffer->op() == Node::Op::kGetAttr && buffer->target() == mutation.buffer &&
-                times(mutation.node) == 1 && last_read(*node, places, nullptr) < places.size();
-    for (const Node* other : program.graph->nodes())
-      if (fits && other->op() == Node::Op::kGetAttr && other->target() == mutation.buffer)
-        fits = last_read(*other, places, node) < places.at(node);
-    if (!fits || !write_into(program, *node, *buffer)) program.buffer_mutations.push_back(mutation);
+    const bool fits = buffer != nullptr && buffer->op() == Node::Op::kGetAttr && buffer->target() == mutation.buffer &&
+                      times.at(mutation.node) == 1 && last_read(*node, places, nullptr) < kBehindAll;
+    const auto is_read_before = [&](const Node* other) { return last_read(*other, places, node) < places.at(node); };
+    const bool can =
+        fits && std::all_of(readers.at(mutation.buffer).begin(), readers.at(mutation.buffer).end(), is_read_before);
+    if (!can || !write_into(program, *node, *buffer, places)) program.buffer_mutations.push_back(mutation);
   }
 }
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "base/parallel.h"
 #include "graph_builder.h"
 #include "lower/fuse.h"
@@ -135,6 +137,17 @@ TEST(VolumesAsImages, LeaveFloatConvolutionsAlone) {
   Program program = g.done({g.relu(floats)});
   make_images_of_volumes(program);
   EXPECT_EQ(program.graph->nodes()[2]->target(), "torch.ops.aten.conv3d.default");
+}
+
+// Walking the chain of groups for each of its operators would be quadratic.
+TEST(VolumesAsImages, LongChainsTakeTimeThatGrowsWithTheirLength) {
+  VolumeGraph g;
+  Node* x = g.call("torch.ops.aten.conv3d.default", {g.input({1, 3, 4, 5, 6}), g.floats({4, 3, 3, 3, 3})});
+  for (int i = 0; i < 100000; ++i) x = g.relu(x);
+  Program program = g.done({x});
+  const std::clock_t begin = std::clock();
+  make_images_of_volumes(program);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
 }  // namespace
