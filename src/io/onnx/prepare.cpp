@@ -16,16 +16,26 @@ namespace {
 constexpr std::string_view kDetachTo = "torch.ops.aten.detach_.default";
 constexpr int64_t kLargestFolded = int64_t{1} << 24;  // elements
 
+// Where nodes stand in the graph. What replaces a node has its place.
+using Places = std::unordered_map<const Node*, size_t>;
+
 // Whether a node reads what it is given, itself or through views, behind another node.
-bool is_read_behind(const Node& value, const Node& write, const std::unordered_map<const Node*, size_t>& places) {
-  return std::any_of(value.users().begin(), value.users().end(), [&](const Node* user) {
-    return user != &write &&
-           (places.at(user) > places.at(&write) || (is_view(*user) && is_read_behind(*user, write, places)));
-  });
+bool is_read_behind(const Node& value, const Node& write, const Places& places) {
+  std::vector<const Node*> values = {&value};
+  while (!values.empty()) {
+    const Node* read = values.back();
+    values.pop_back();
+    for (const Node* user : read->users()) {
+      if (user == &write) continue;
+      if (places.at(user) > places.at(&write)) return true;
+      if (is_view(*user)) values.push_back(user);
+    }
+  }
+  return false;
 }
 
 // The value and the views of it that a node writes through, innermost first. Empty where it cannot be rewritten.
-std::vector<Node*> chain_of(const Node& write, const std::unordered_map<const Node*, size_t>& places) {
+std::vector<Node*> chain_of(const Node& write, const Places& places) {
   std::vector<Node*> chain = {write.arg(0).node()};
   while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view(*chain.back())) {
     const Node& view = *chain.back();
@@ -43,22 +53,24 @@ std::vector<Node*> chain_of(const Node& write, const std::unordered_map<const No
 }
 
 // Later readers of `old` read `made` instead.
-void replace_behind(Node* old, Node* made, const Node& write, const std::unordered_map<const Node*, size_t>& places) {
-  old->replace_all_uses_with(made, [&](Node* user) {
-    const auto at = places.find(user);
-    return at != places.end() && at->second > places.at(&write);
-  });
+void replace_behind(Node* old, Node* made, const Node& write, const Places& places) {
+  old->replace_all_uses_with(made, [&](Node* user) { return places.at(user) > places.at(&write); });
 }
 
-void make_functional(Program& program, Node* write) {
-  std::unordered_map<const Node*, size_t> places;
-  for (const Node* node : program.graph->nodes()) places.emplace(node, places.size());
+// Erases a node whose users read another one. A later node may get its address.
+void erase(Program& program, Node* node, Places& places) {
+  places.erase(node);
+  program.graph->erase(node);
+}
+
+void make_functional(Program& program, Node* write, Places& places) {
   const std::vector<Node*> chain = chain_of(*write, places);
   if (chain.empty() || !has_functional_form(*write)) return;
   const std::vector<Node*> made = make_written(*program.graph, *write, chain);
+  for (const Node* node : made) places.emplace(node, places.at(write));
   write->replace_all_uses_with(made[0]);
   for (size_t i = 0; i < chain.size(); ++i) replace_behind(chain[i], made[i], *write, places);
-  program.graph->erase(write);
+  erase(program, write, places);
 }
 
 // What depends on constants alone, and is one tensor.
@@ -73,7 +85,7 @@ bool is_foldable(const Node& node) {
   return is_known && *numel_of(meta->sizes).constant() <= kLargestFolded;
 }
 
-void fold(Program& program, Node* node) {
+void fold(Program& program, Node* node, Places& places) {
   Attribute attribute;
   try {
     attribute.tensor = eval_constant(program, *node).contiguous();
@@ -88,7 +100,7 @@ void fold(Program& program, Node* node) {
   constant->meta.val.value = meta_of(attribute.tensor);
   program.add_attribute(std::move(attribute));
   node->replace_all_uses_with(constant);
-  program.graph->erase(node);
+  erase(program, node, places);
 }
 
 }  // namespace
@@ -104,18 +116,20 @@ bool writes_alone(const Node* input) {
 
 void prepare_to_write(Program& program) {
   std::vector<Node*> calls;
+  Places places;
+  for (Node* node : program.graph->nodes()) places.emplace(node, places.size());
   for (Node* node : program.graph->nodes())
     if (node->op() == Node::Op::kCallFunction && op_of(*node) != nullptr) calls.push_back(node);
   for (Node* node : calls) {
     if (node->is(kDetachTo)) {
       node->replace_all_uses_with(node->arg(0).node());
-      program.graph->erase(node);
+      erase(program, node, places);
       continue;
     }
     const auto& arguments = op_of(*node)->schema->arguments;
     const bool writes = !arguments.empty() && arguments[0].is_mutated && node->arg(0).is_node();
-    if (writes && !writes_alone(node->arg(0).node())) make_functional(program, node);
-    else if (!writes && is_foldable(*node)) fold(program, node);
+    if (writes && !writes_alone(node->arg(0).node())) make_functional(program, node, places);
+    else if (!writes && is_foldable(*node)) fold(program, node, places);
   }
   program.graph->eliminate_dead_code();
 }

@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "cli/cli.h"
 #include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/model.h"
 #include "io/onnx.h"
+#include "io/onnx/export.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
 #include "quant/pt2e.h"
@@ -542,6 +544,31 @@ TEST(OnnxSave, PlacesAreKeptWhereTheyChange) {
     EXPECT_TRUE(bitwise_equal(found[1].select(0, 1).contiguous(), wanted.select(0, 1).select(0, 3).contiguous()));
     EXPECT_EQ(found[1].sizes(), (Shape{2, 6}));
   }
+}
+
+// Numbering the nodes anew for each write would be quadratic, and a recursion over the views too deep.
+TEST(OnnxSave, ManyWritesTakeTimeThatGrowsWithTheirNumber) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2}, {}, false};
+  Node* last = x;
+  constexpr int kWrites = 10000;
+  for (int i = 0; i < kWrites; ++i) {
+    Node* value = graph.call("torch.ops.aten.sin.default", {last});
+    graph.call("torch.ops.aten.relu_.default", {value});
+    last = graph.call("torch.ops.aten.add.Tensor", {value, value});
+  }
+  for (int i = 0; i < 200000; ++i) last = graph.call("torch.ops.aten.slice.Tensor", {last, 0, 0, 1});
+  graph.call("torch.ops.aten.relu_.default", {last->arg(0).node()});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{last})});
+  infer_shapes(program);
+  const std::clock_t begin = std::clock();
+  prepare_to_write(program);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  int64_t relus = 0;
+  for (const Node* node : graph.nodes()) relus += node->is("torch.ops.aten.relu.default");
+  EXPECT_EQ(relus, kWrites);
 }
 
 TEST(OnnxFixed, OnTheCommandLine) {
