@@ -4,7 +4,7 @@ import type { Configuration } from "./configuration.js";
 import type { GenerateOptions } from "./decoder.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
-import { checkOptions, checkPrompt, isIterable, shown } from "./options.js";
+import { checkOptions, idsOf, isIterable, shown } from "./options.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
 import type { LowerOptions } from "./session.js";
@@ -197,8 +197,8 @@ export class AsyncDecoder {
     this.#latest += 1;
     const mine = this.#latest;
     type Step = IteratorResult<number, void>;
-    checkPrompt(prompt);
-    let step = await unlessAborted(signal, () => this.#remote.call<Step>("firstToken", Array.from(prompt), rest));
+    const ids = idsOf(prompt);
+    let step = await unlessAborted(signal, () => this.#remote.call<Step>("firstToken", ids, rest));
     while (!step.done) {
       yield step.value;
       if (mine !== this.#latest)

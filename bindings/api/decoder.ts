@@ -2,7 +2,7 @@
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { unwrap } from "./loader.js";
-import { checkOptions, checkPrompt, shown } from "./options.js";
+import { checkOptions, idsOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { LowerOptions } from "./session.js";
 
@@ -58,11 +58,7 @@ export class Decoder extends Handle {
   async *generate(prompt: readonly number[], options: GenerateOptions): AsyncGenerator<number, void, undefined> {
     checkOptions("generate", options, ["maxTokens", "temperature", "topK", "seed", "stop", "signal"]);
     const { maxTokens, temperature = 0, topK = 0, seed = 0, stop = [], signal } = options;
-    checkPrompt(prompt);
-    const ids = Array.from(prompt);
-    const wrong = ids.find((id) => !isWhole(id));
-    if (wrong !== undefined)
-      throw new QdqError("InvalidArgument", `the prompt has ${shown(wrong)}, wanted the ids of tokens`);
+    const ids = idsOf(prompt);
     if (!isWhole(maxTokens))
       throw new QdqError("InvalidArgument", `maxTokens is ${shown(maxTokens)}, wanted a whole number from 1 on`);
     if (!isWhole(topK)) throw new QdqError("InvalidArgument", `topK is ${shown(topK)}, wanted a whole number`);

@@ -3,7 +3,7 @@ import type { RawRunner, RawSignature, RawTensor, RawValue } from "../wasm/qdq.j
 import { QdqError } from "./error.js";
 import { unwrap } from "./loader.js";
 import type { Loader } from "./loader.js";
-import { shown } from "./options.js";
+import { areAll, shown } from "./options.js";
 import { fromRaw, toRaw } from "./tensor.js";
 import type { DType, Tensor } from "./tensor.js";
 
@@ -40,8 +40,7 @@ const list = <T>(value: T | readonly T[]): readonly T[] => (Array.isArray(value)
 function checkedSignature(signature: TensorSignature, schema: string): RawSignature {
   const { dtype, shape } = (signature ?? {}) as Partial<TensorSignature>;
   const isSize = (size: unknown) => typeof size === "number" || typeof size === "string";
-  if (typeof dtype === "string" && Array.isArray(shape) && Array.from(shape).every(isSize))
-    return { dtype, shape: [...shape] };
+  if (typeof dtype === "string" && Array.isArray(shape) && areAll(shape, isSize)) return { dtype, shape: [...shape] };
   throw new QdqError(
     "InvalidArgument",
     `infer() of ${schema} gave ${shown(signature)}, wanted {dtype: "float32", shape: [2, 3]}`,

@@ -71,18 +71,41 @@ export const isIterable = (value: unknown): boolean =>
   !ArrayBuffer.isView(value) &&
   (Symbol.iterator in value || Symbol.asyncIterator in value);
 
-// Throws QdqError{InvalidArgument} if the value is no list of numbers.
-export function checkPrompt(prompt: unknown): void {
-  if (isIterable(prompt) || (ArrayBuffer.isView(prompt) && prompt.byteLength > 0)) return;
-  throw new QdqError("InvalidArgument", `the prompt is ${shown(prompt)}, wanted the ids of tokens`);
+// Whether all items are such, holes as undefined. Ends at the first that is not: the length of a sparse array says
+// nothing about its memory, and a copy of it takes all there is.
+export function areAll(list: readonly unknown[], holds: (item: unknown) => boolean): boolean {
+  for (const item of list) if (!holds(item)) return false;
+  return true;
 }
+
+// The ids of a prompt. Throws QdqError{InvalidArgument} if the value is no list of whole numbers.
+export function idsOf(prompt: unknown): number[] {
+  const isDetached = ArrayBuffer.isView(prompt) && prompt.byteLength === 0;
+  if (typeof prompt !== "object" || prompt === null || !(Symbol.iterator in prompt) || isDetached)
+    throw new QdqError("InvalidArgument", `the prompt is ${shown(prompt)}, wanted the ids of tokens`);
+  const ids: number[] = [];
+  for (const id of prompt as Iterable<unknown>) {
+    if (!Number.isSafeInteger(id))
+      throw new QdqError("InvalidArgument", `the prompt has ${shown(id)}, wanted the ids of tokens`);
+    ids.push(id as number);
+  }
+  return ids;
+}
+
+// What JSON would write for minutes in short.
+const kMostShown = 1000;
+const inShort = (_: string, value: unknown): unknown =>
+  (Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value)) && Number(value.length) > kMostShown
+    ? `an array of ${value.length}`
+    : value;
 
 // Any value in a message.
 export function shown(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value !== "object" || value === null) return String(value);
   try {
-    return JSON.stringify(value) ?? "an object";
+    const short = inShort("", value);
+    return typeof short === "string" ? short : (JSON.stringify(value, inShort) ?? "an object");
   } catch {
     return "an object that is not plain data";
   }
@@ -101,7 +124,7 @@ export function jsonOf(make: () => unknown, what: string): string {
 
 // Throws QdqError{InvalidArgument} if the value is no array of strings.
 export function checkNames(value: unknown, what: string): void {
-  if (!Array.isArray(value) || !Array.from(value).every((each) => typeof each === "string"))
+  if (!Array.isArray(value) || !areAll(value, (each) => typeof each === "string"))
     throw new QdqError("InvalidArgument", `${what} are ${shown(value)}, wanted an array of strings`);
 }
 

@@ -11,7 +11,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
-import { checkNearNames, checkOptions, isIterable, jsonOf, shown } from "./options.js";
+import { areAll, checkNearNames, checkOptions, isIterable, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { HistogramObserver } from "./recipe.js";
 import type { PartOfData } from "./state.js";
@@ -296,7 +296,7 @@ const isListOfStrings = (value: unknown): boolean =>
   Array.isArray(value) && value.every((each) => typeof each === "string");
 
 const isNumbers = (value: unknown): value is number | readonly number[] =>
-  typeof value === "number" || (Array.isArray(value) && Array.from(value).every((each) => typeof each === "number"));
+  typeof value === "number" || (Array.isArray(value) && areAll(value, (each) => typeof each === "number"));
 
 function rawQparams(qparams: QParams | undefined, who: string): string {
   const { scale, zeroPoint } = qparams ?? {};

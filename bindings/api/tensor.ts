@@ -1,7 +1,7 @@
 // Tensors as plain data: a dtype, a shape and a typed array in C order, or an array of strings. They are copied into
 // and out of WASM.
 import { QdqError } from "./error.js";
-import { shown } from "./options.js";
+import { areAll, shown } from "./options.js";
 import type { RawTensor } from "../wasm/qdq.js";
 
 /**
@@ -126,10 +126,10 @@ const typeName = (data: unknown): string =>
   (typeof data === "object" && data !== null ? "no typed array" : shown(data));
 
 const isTexts = (data: unknown): data is readonly string[] =>
-  Array.isArray(data) && Array.from(data).every((text) => typeof text === "string");
+  Array.isArray(data) && areAll(data, (text) => typeof text === "string");
 
 const isShape = (shape: unknown): shape is readonly number[] =>
-  Array.isArray(shape) && Array.from(shape).every((size) => Number.isSafeInteger(size) && size >= 0);
+  Array.isArray(shape) && areAll(shape, (size) => Number.isSafeInteger(size) && (size as number) >= 0);
 
 // Whether the array's buffer went to a worker.
 function isDetached(data: TensorData): boolean {

@@ -170,12 +170,12 @@ const scheduleNames = ["schedule", "stepSize", "gamma", "totalSteps", "etaMin", 
 
 // Labels as cross entropy takes them.
 function classesOf(labels: readonly unknown[]): Tensor {
-  const wrong = Array.from(labels).find((label) => !Number.isSafeInteger(label));
-  if (wrong !== undefined || labels.includes(undefined))
-    throw new QdqError(
-      "InvalidArgument",
-      `the target holds ${shown(wrong)}; wanted the number of a class for each sample, such as [3, 1]`,
-    );
+  for (const label of labels)
+    if (!Number.isSafeInteger(label))
+      throw new QdqError(
+        "InvalidArgument",
+        `the target holds ${shown(label)}; wanted the number of a class for each sample, such as [3, 1]`,
+      );
   return tensor(BigInt64Array.from(labels as readonly number[], (label) => BigInt(label)));
 }
 

@@ -60,6 +60,9 @@ test("what does not fit is said in one sentence", async () => {
   );
   expect(await error([64], { maxTokens: 1 })).toMatch("is not a token of the decoder; it has those from 0 to 63");
   expect(await error([0.5], { maxTokens: 1 })).toBe("the prompt has 0.5, wanted the ids of tokens");
+  for (const none of [new DataView(new ArrayBuffer(8)), { [Symbol.asyncIterator]: () => ({}) }])
+    expect(await error(none, { maxTokens: 1 })).toMatch(/^the prompt is .*, wanted the ids of tokens$/);
+  expect(await error([5, undefined], { maxTokens: 1 })).toBe("the prompt has undefined, wanted the ids of tokens");
   expect(await error(prompt, { maxTokens: 1.5 })).toBe("maxTokens is 1.5, wanted a whole number from 1 on");
   expect(await error(prompt, { maxTokens: 1, topk: 3 })).toBe("generate has no option topk; did you mean topK?");
   const first = decoder.generate(prompt, { maxTokens: 4 });

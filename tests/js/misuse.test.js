@@ -181,6 +181,27 @@ test("messages and warnings are readable and short", async () => {
   }
 });
 
+test("arrays are as long as they say only if somebody reads them", () => {
+  const sparse = [];
+  sparse.length = 2 ** 32 - 1;
+  const data = new Float32Array(2 ** 24);
+  refused(() => qdq.tensor(sparse), /neither a typed array nor an array of strings$/);
+  refused(() => qdq.tensor(data, sparse), /^the shape of a tensor is an array of 4294967295, wanted/);
+  refused(
+    () => qdq.lower(program).run([{ dtype: "float32", shape: sparse, data }]),
+    /its shape is an array of 4294967295/,
+  );
+  refused(() => qdq.lower(program).run(sparse), /^input 0 is not a tensor: it is undefined/);
+  for (const fuse of [sparse, data])
+    refused(() => qdq.lower(program, { fuse }), /^fuse of lower is an array of \d+, wanted true or false$/);
+  refused(
+    () => qdq.lower(program, { fuse: { sparse } }),
+    /^fuse of lower is \{"sparse":"an array of 4294967295"\}, wanted/,
+  );
+  const trainer = new qdq.Trainer(qdq.prepareQatPt2e(program, qat()));
+  refused(() => trainer.step({ inputs: [x], target: sparse }), /^the target holds undefined; wanted/);
+});
+
 test("a mapping without a setting is warned of", () => {
   expect(qdq.preparePt2e(program, new qdq.QConfigMapping()).warnings()).toEqual([
     "the QConfigMapping has no setting, so that everything stays float; set_global is missing",
