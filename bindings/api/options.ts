@@ -43,11 +43,14 @@ export function checkOptions(of: string, options: object, known: readonly string
   }
 }
 
-// Throws QdqError{InvalidArgument} for a function of the object or of its class that is called nearly as one of the
-// methods that are known: it would never be called. Helpers with names of their own are the user's matter.
+// Throws QdqError{InvalidArgument} for a method that is known but is no function, and for a function of the object or
+// of its class that is called nearly as one of those: it would never be called. Helpers with names of their own are the
+// user's matter.
 export function checkNearNames(of: string, object: object, known: readonly string[]): void {
   for (let at: object | null = object; at !== null && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
     for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at))) {
+      if (known.includes(name) && typeof (value ?? shown) !== "function")
+        throw new QdqError("InvalidArgument", `${name} of ${of} is ${shown(value)}, wanted a function`);
       if (typeof value !== "function" || known.includes(name)) continue;
       const meant = known.find((word) => distance(name, word) <= 2);
       if (meant) throw new QdqError("InvalidArgument", `${of} has no method ${name}; did you mean ${meant}?`);

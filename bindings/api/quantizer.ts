@@ -3,7 +3,7 @@ import type { AnnotatedGraph, PatternCapability, TransformedGraph } from "./back
 import { QdqError } from "./error.js";
 import { snakeCase } from "./names.js";
 import type { QConfigMapping } from "./qconfig-mapping.js";
-import { checkNearNames } from "./options.js";
+import { checkNearNames, shown } from "./options.js";
 import type { EdgeOrNode, FilterFunction, Observer, ObserverSettings, QuantizationAnnotation } from "./qspec.js";
 import type { EmbeddingQuantizer, X86InductorQuantizer, XNNPACKQuantizer } from "./recipe-quantizer.js";
 import type { Recipe } from "./recipe.js";
@@ -81,7 +81,11 @@ export const isCustom = (quantizer: AnyQuantizer): quantizer is Quantizer =>
  * What it is called in reports.
  * @internal
  */
-export const nameOf = ({ name }: Quantizer): string => name ?? "a JavaScript quantizer";
+export function nameOf(quantizer: Quantizer): string {
+  const name = quantizer.name ?? "a JavaScript quantizer";
+  if (typeof name === "string") return name;
+  throw new QdqError("InvalidArgument", `the name of a quantizer is ${shown(name)}, wanted a string`);
+}
 
 /**
  * A recipe as JSON text for C++. Quantizers and observers written in JavaScript leave their number in the text and

@@ -49,6 +49,23 @@ test("a method that nobody calls is refused", () => {
   expect(qdq.preparePt2e(program, { ...mine, isMine: () => true }).warnings()).toEqual([]);
 });
 
+test("a method that is no function is refused", () => {
+  const mine = { annotate: () => [] };
+  const none = Symbol("none");
+  for (const name of ["validate", "transformForAnnotation", "adjustObservers"])
+    refused(
+      () => qdq.preparePt2e(program, { ...mine, [name]: 1 }),
+      new RegExp(`^${name} of .* is 1, wanted a function$`),
+    );
+  refused(
+    () => qdq.preparePt2e(program, { ...mine, name: none }),
+    /name of a quantizer is Symbol\(none\), wanted a str/,
+  );
+  expect(qdq.preparePt2e(program, { ...mine, validate: undefined, adjustObservers: null })).toBeInstanceOf(
+    qdq.Prepared,
+  );
+});
+
 test("methods of classes are methods, too", () => {
   class Misspelt {
     annotate() {
