@@ -165,16 +165,25 @@ Node* AsImages::add_call(std::string_view target, std::vector<Argument> args) {
 }
 
 Node* AsImages::raised(Node* x) {
-  if (is_raised(x)) return x;
-  if (rounds_value(*x)) {
-    const bool rounds = quantizes_tensor(*x);
-    x->set_arg(0, raised(x->arg(0).node()));
-    lift(*x);
-    // All who read the integers read those of the image.
-    for (Node* user : x->users())
-      if (rounds && dequantizes_tensor(*user)) lift(*user);
-    return x;
+  std::vector<Node*> roundings;  // the last first
+  while (!is_raised(x) && rounds_value(*x)) {
+    roundings.push_back(x);
+    x = x->arg(0).node();
   }
+  Node* image = is_raised(x) ? x : image_of(x);
+  for (auto rounding = roundings.rbegin(); rounding != roundings.rend(); ++rounding) {
+    Node* node = *rounding;
+    node->set_arg(0, image);
+    lift(*node);
+    // All who read the integers read those of the image.
+    for (Node* user : node->users())
+      if (quantizes_tensor(*node) && dequantizes_tensor(*user)) lift(*user);
+    image = node;
+  }
+  return image;
+}
+
+Node* AsImages::image_of(Node* x) {
   const auto known = raised_.find(x);
   if (known != raised_.end()) return known->second;
   Node* behind = x->next();

@@ -74,6 +74,7 @@ class AsImages {
   void weigh(const Node& node, Group& group);
   bool takes(const Node* node);
   void rewrite(Node& node);
+  Node* image_of(Node* x);
   void lower_for_others(Node* image);
 
   size_t rank_;

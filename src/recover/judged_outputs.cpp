@@ -31,12 +31,20 @@ Node* observed(Node* node) {
 }
 
 // Appends the nearest floats of known sizes that a value is made of, as observers let them through.
-void add_floats_behind(Node* node, std::unordered_set<const Node*>& seen, Argument::List& out) {
-  Node* value = observed(node);
-  if (value->op() == Node::Op::kPlaceholder || value->op() == Node::Op::kGetAttr || !seen.insert(value).second) return;
-  if (compares(value->meta.val.tensor())) out.emplace_back(node);
-  else
-    for (Node* input : value->input_nodes()) add_floats_behind(input, seen, out);
+void add_floats_behind(Node* last, std::unordered_set<const Node*>& seen, Argument::List& out) {
+  std::vector<Node*> rest = {last};
+  while (!rest.empty()) {
+    Node *node = rest.back(), *value = observed(node);
+    rest.pop_back();
+    if (value->op() == Node::Op::kPlaceholder || value->op() == Node::Op::kGetAttr || !seen.insert(value).second)
+      continue;
+    if (compares(value->meta.val.tensor())) {
+      out.emplace_back(node);
+    } else {
+      const std::vector<Node*> inputs = value->input_nodes();
+      rest.insert(rest.end(), inputs.rbegin(), inputs.rend());
+    }
+  }
 }
 
 }  // namespace

@@ -283,6 +283,17 @@ TEST(SignalsAsImages, QuantizedConvolutionsRunInIntegers) {
       << "a step of the inner value, through one";
 }
 
+// Of more roundings behind each other than a stack has frames for.
+TEST(SignalsAsImages, LongChainsOfRoundingsAreRaised) {
+  SignalGraph g;
+  Node* x = g.input({2, 3, 40});
+  for (int i = 0; i < 100000; ++i) x = g.round(x, 0.02, 128);
+  Program program = g.done({g.conv1d(x, g.weight({4, 3, 3}))});
+  make_images_of_signals(program, false);
+  const std::vector<std::string> targets = targets_of(program);
+  EXPECT_EQ(std::count(targets.begin(), targets.end(), "aten.conv2d.default"), 1);
+}
+
 // The second half of a signal, by a length that is computed from the input's.
 Program by_size() {
   GraphBuilder g;

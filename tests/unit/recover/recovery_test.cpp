@@ -1,5 +1,6 @@
 // Accuracy that comes back: the simulation that everything is judged by, and each remedy.
 #include "quant/explain.h"
+#include "recover/judged_outputs.h"
 #include "recover/recovery.h"
 #include "recover/precision.h"
 #include "recover/sensitivity.h"
@@ -590,6 +591,19 @@ TEST(Recover, MeasuresAgainOnlyWhatChanged) {
   recovery.forget_simulation();
   EXPECT_EQ(pieces_of(8), 2);
   EXPECT_EQ(pieces_of(16), 2);
+}
+
+// Of more integers behind each other than a stack has frames for.
+TEST(JudgedOutputs, AreFoundBehindLongChains) {
+  ProgramBuilder b;
+  Node* scores = b.call("relu.default", {b.input("x", {2, 3})});
+  Node* value = b.call("argmax.default", {scores, -1});
+  for (int i = 0; i < 100000; ++i) value = b.call("add.Tensor", {value, 1});
+  Program program = b.finish({value});
+  add_judged_outputs(program);
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
+  ASSERT_EQ(outputs.size(), 2U);
+  EXPECT_EQ(outputs[1].node(), scores);
 }
 
 TEST(Recover, RefusesWhatItCannotJudge) {
