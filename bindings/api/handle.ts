@@ -34,10 +34,12 @@ export abstract class Handle {
   }
 
   /**
-   * The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose().
+   * The number by which C++ knows this object. Throws QdqError{InvalidArgument} after dispose(), and for an object that
+   * no function of qdq gave.
    * @internal
    */
   get handle(): number {
+    if (!(#handle in this)) throw new QdqError("InvalidArgument", "this object is not one that a function of qdq gave");
     if (this.#handle === undefined) {
       throw new QdqError("InvalidArgument", `this ${this.constructor.name} has been disposed of`);
     }
@@ -51,7 +53,7 @@ export abstract class Handle {
 
   /** Frees the memory now; a second call does nothing. */
   dispose(): void {
-    if (this.#handle === undefined) return;
+    if (!(#handle in this) || this.#handle === undefined) return;
     forgotten.unregister(this);
     this.loader.loaded().dispose(this.#handle);
     this.#handle = undefined;

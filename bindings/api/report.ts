@@ -208,7 +208,7 @@ export function explain(prepared: Prepared, node?: string): ExplanationReport | 
   if (!found)
     throw new QdqError(
       "InvalidArgument",
-      `there is no operator ${node} in the prepared program; explain(prepared) lists all`,
+      `there is no operator ${shown(node)} in the prepared program; explain(prepared) lists all`,
     );
   return found;
 }

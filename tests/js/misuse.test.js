@@ -49,6 +49,17 @@ test("a method that nobody calls is refused", () => {
   expect(qdq.preparePt2e(program, { ...mine, isMine: () => true }).warnings()).toEqual([]);
 });
 
+test("names that are none, and objects that only look like programs", () => {
+  for (const [node, shown] of [
+    [Symbol("n"), /Symbol\(n\)/],
+    [Object.create(null), /\{\}/],
+  ])
+    refused(() => qdq.explain(qdq.preparePt2e(program, quantizer()), node), shown);
+  const fake = Object.create(qdq.Program.prototype);
+  refused(() => qdq.lower(fake), /^this object is not one that a function of qdq gave$/);
+  fake.dispose();
+});
+
 test("a method that is no function is refused", () => {
   const mine = { annotate: () => [] };
   const none = Symbol("none");
