@@ -126,6 +126,8 @@ class OnnxImport {
                           const std::vector<std::vector<GraphInput>>& inputs);
   // How many nodes of functions and inner graphs were read, again for each call and turn.
   int64_t written_out() const { return written_out_; }
+  // Notes a sequence that takes so many bytes. Throws Error{kOutOfMemory} where the limit is reached.
+  void count_sequence(uint64_t bytes);
 
  private:
   friend class OnnxCall;
@@ -199,6 +201,7 @@ class OnnxImport {
   std::vector<std::string> input_symbols_;
   int64_t fresh_symbols_ = 0;
   int64_t written_out_ = 0;
+  uint64_t uncounted_bytes_ = 0;  // of sequences
 };
 
 // One node of the ONNX graph.

@@ -148,6 +148,15 @@ void OnnxImport::count_written_out() {
   if (written_out_ % kEach == 0) check_memory_of_file(kEach * kBytes, "writing out the functions of the ONNX model");
 }
 
+// A node may make each sequence of the one before, which stays.
+void OnnxImport::count_sequence(uint64_t bytes) {
+  constexpr uint64_t kEach = uint64_t{1} << 20;
+  uncounted_bytes_ += bytes;
+  if (uncounted_bytes_ < kEach) return;
+  check_memory_of_file(uncounted_bytes_, "reading the sequences of the ONNX model");
+  uncounted_bytes_ = 0;
+}
+
 void OnnxImport::read_node(const OnnxNode& node) {
   if (scopes_.size() > 1) count_written_out();
   if (read_function(node)) return;

@@ -309,6 +309,7 @@ void set_list(OnnxCall& call, Node* list) {
 }
 
 void set_sequence(OnnxCall& call, Values values) {
+  call.import().count_sequence(values.size() * sizeof(OnnxValue));
   OnnxValue out;
   out.elements = std::make_shared<const Values>(std::move(values));
   call.set(std::move(out), 0);

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "base/memory.h"
+#include "base/undo.h"
 #include "format/onnx_file.h"
 #include "io/model.h"
 #include "io/onnx.h"
@@ -92,6 +94,14 @@ TEST(OnnxRefusals, FunctionsThatGrowWithoutEnd) {
   const Program small = load_onnx(with_functions(2));
   EXPECT_EQ(small.graph->nodes().size(), 1u + 8u + 1u);
   expect_error(ErrorCode::kBadFile, "functions of more than", [] { load_onnx(with_functions(24)); });
+}
+
+TEST(OnnxRefusals, SequencesBeyondTheMemory) {
+  const format::OnnxFile file = model({node("SequenceConstruct", std::vector<std::string>(100000, "x"), {"all"}),
+                                       node("SequenceAt", {"all", "first"}, {"y"})});
+  set_memory_limit(MemoryLimit(4000000, "that the test allows"));
+  const Undo no_limit([] { set_memory_limit(std::nullopt); });
+  refuse(ErrorCode::kOutOfMemory, "reading the sequences of the ONNX model", file);
 }
 
 // A loop of 64 turns around the given nodes, which make w of v.
