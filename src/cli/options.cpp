@@ -87,13 +87,12 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> w
   };
 }
 
-OptionsUnder::OptionsUnder(CLI::App& verb, std::string heading)
-    : verb_(verb), heading_(std::move(heading)), first_(verb.get_options().size()) {}
-
-OptionsUnder::~OptionsUnder() {
-  const std::vector<CLI::Option*> options = verb_.get_options(nullptr);
-  for (size_t i = first_; i < options.size(); ++i) options[i]->group(heading_);
+OptionsUnder::OptionsUnder(CLI::App& verb, const std::string& heading)
+    : defaults_(*verb.option_defaults()), before_(defaults_.get_group()) {
+  defaults_.group(heading);
 }
+
+OptionsUnder::~OptionsUnder() { defaults_.group(before_); }
 
 void require(const CLI::App& verb, const char* option, bool is_there, const char* wanted) {
   if (!is_there && verb.count(option) > 0) throw CLI::RequiresError(option, wanted);

@@ -26,15 +26,14 @@ std::function<std::string(const std::string&)> one_of(std::vector<std::string> w
 // While it lives, help lists the options that a verb gets under this heading.
 class OptionsUnder {
  public:
-  OptionsUnder(CLI::App& verb, std::string heading);
+  OptionsUnder(CLI::App& verb, const std::string& heading);
   ~OptionsUnder();
   OptionsUnder(const OptionsUnder&) = delete;
   OptionsUnder& operator=(const OptionsUnder&) = delete;
 
  private:
-  CLI::App& verb_;
-  std::string heading_;
-  size_t first_;
+  CLI::OptionDefaults& defaults_;
+  const std::string before_;
 };
 
 void add_data_options(CLI::App& verb, DataOptions& options);
