@@ -1,4 +1,5 @@
-// Reductions along axes, softmax, sums up to each element. Sums run in index order in double (integers: 64 bits) and are rounded once.
+// Reductions along axes, softmax, sums up to each element. Sums run in index order in double (integers: 64 bits) and
+// are rounded once.
 #include <algorithm>
 #include <numeric>
 

@@ -449,6 +449,19 @@ namespace {
               refusals.begin()->second[0]);
 }
 
+// What the file that was read said of itself, its inputs and its outputs.
+void copy_notes(const Program& program, format::OnnxFile& out) {
+  out.metadata = program.metadata;
+  out.domain = program.notes.domain;
+  out.model_version = program.notes.model_version;
+  out.model_doc_string = program.notes.doc_string;
+  for (auto* values : {&out.inputs, &out.outputs})
+    for (format::OnnxValueInfo& value : *values)
+      if (const auto found = program.notes.value_doc_strings.find(value.name);
+          found != program.notes.value_doc_strings.end())
+        value.doc_string = found->second;
+}
+
 }  // namespace
 
 format::OnnxFile OnnxExport::run(const Program& program) {
@@ -503,15 +516,7 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   out.producer_version = "0.1.0";
   out.opsets = {{"", opset()}};
   for (const auto& [domain, version] : file_->domains) out.opsets.emplace_back(domain, version);
-  out.metadata = program.metadata;
-  out.domain = program.notes.domain;
-  out.model_version = program.notes.model_version;
-  out.model_doc_string = program.notes.doc_string;
-  for (auto* values : {&out.inputs, &out.outputs})
-    for (format::OnnxValueInfo& value : *values)
-      if (const auto found = program.notes.value_doc_strings.find(value.name);
-          found != program.notes.value_doc_strings.end())
-        value.doc_string = found->second;
+  copy_notes(program, out);
   return out;
 }
 
