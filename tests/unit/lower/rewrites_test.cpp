@@ -287,7 +287,7 @@ TEST(SignalsAsImages, QuantizedConvolutionsRunInIntegers) {
 TEST(SignalsAsImages, LongChainsOfRoundingsAreRaised) {
   SignalGraph g;
   Node* x = g.input({2, 3, 40});
-  for (int i = 0; i < 20000; ++i) x = g.round(x, 0.02, 128);
+  for (int i = 0; i < 60000; ++i) x = g.round(x, 0.02, 128);
   Program program = g.done({g.conv1d(x, g.weight({4, 3, 3}))});
   make_images_of_signals(program, false);
   const std::vector<std::string> targets = targets_of(program);
