@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-
 #include "base/parallel.h"
 #include "graph_builder.h"
 #include "lower/fuse.h"

@@ -60,4 +60,11 @@ inline std::vector<Tensor> run_node_by_node(const Program& program, const Batch&
 // For programs that read x[8, 16].
 inline std::vector<Batch> rows() { return {{sample({8, 16}, 1)}, {sample({8, 16}, 2)}, {sample({8, 16}, 3)}}; }
 
+inline void expect_same(const Program& found, const Program& wanted) {
+  EXPECT_EQ(to_text(*found.graph), to_text(*wanted.graph));
+  ASSERT_EQ(found.attributes.size(), wanted.attributes.size());
+  for (size_t i = 0; i < found.attributes.size(); ++i)
+    EXPECT_TRUE(bitwise_equal(found.attributes[i].tensor, wanted.attributes[i].tensor));
+}
+
 }  // namespace qdq
