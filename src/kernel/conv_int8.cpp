@@ -6,6 +6,7 @@
 #include "kernel/conv_int8.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -25,10 +26,15 @@ constexpr int64_t kBandBytes = int64_t{1} << 17;
 // if there are more.
 constexpr int64_t kTransformedBytes = int64_t{1} << 19;
 constexpr int64_t kFewTiles = 32;
-// What it costs to transform the weights, in tiles: Winograd's 16 products a tile pay, against 9 a pixel, if 2 * (tiles
-// + this) is less than the pixels. Measured in WebAssembly, 8 to 512 channels: 4x4 pixels take 0.65 to 0.8 of the
-// direct way's time, 3x3 1.06, 2x2 1.7.
-constexpr int64_t kTransformTiles = 3;
+// Winograd's transforms pay if their products, 16 or 36 a tile, are fewer than these of a pixel, which the direct way
+// multiplies 9 times. What it costs to transform the weights counts as some tiles more. Measured with 8 to 512
+// channels: tiles of 2x2 for 4x4 pixels take 0.65 to 0.8 of the direct way's time in WebAssembly, for 3x3 1.06; tiles
+// of 4x4 take 0.6 of the time of those of 2x2 for 56x56 pixels with AVX2, 0.87 for 14x14, and 1.04 for 10x10.
+constexpr int64_t kDirectProducts = 8;
+constexpr std::pair<int64_t, int64_t> kTransformTiles[] = {{2, 3}, {4, 5}};
+// Beyond this the transformed weights of a panel drive each other out of the second-level cache: with AVX2 tiles of 4x4
+// take 0.63 of the time of those of 2x2 for 384 channels (442 kB), and 2.6 times as long for 448.
+constexpr int64_t kMostPanelBytes = kTransformedBytes - (int64_t{1} << 16);
 // Bytes behind a staged band that a vector or a padded step may read.
 constexpr int64_t kStageSlack = 64;
 // Multiply-adds below which waking threads costs more than it gains.
@@ -51,7 +57,7 @@ template <class T> T* scratch(int64_t count) {
 bool has_winograd_windows(const Conv2d& c) {
   const int64_t ic = c.in_channels / c.groups;
   return c.kernel_h == 3 && c.kernel_w == 3 && c.stride_h == 1 && c.stride_w == 1 && c.dilation_h == 1 &&
-         c.dilation_w == 1 && ic % kWinogradChannels == 0 && ic <= kMostWinogradChannels;
+         c.dilation_w == 1 && ic % kWinogradChannels == 0;
 }
 
 int64_t element_bytes(const PackedConvInt8& p) { return p.road == DotRoad::kPairs && !p.depthwise ? 2 : 1; }
@@ -153,7 +159,13 @@ void sum_weights(const int8_t* weight, PackedConvInt8& p) {
   const int64_t depth = c.in_channels / c.groups * c.kernel_h * c.kernel_w;
   for (int64_t o = 0; o < c.out_channels; ++o) {
     int32_t& sum = p.weight_sums[array_index(p, o)];
-    for (int64_t k = 0; k < depth; ++k) sum += weight[o * depth + k];
+    int64_t magnitudes = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int8_t w = weight[o * depth + k];
+      sum += w;
+      magnitudes += std::abs(w);
+    }
+    p.most_magnitudes = std::max(p.most_magnitudes, magnitudes);
   }
 }
 
@@ -323,45 +335,46 @@ Finish finish_of(const PackedConvInt8& p, const ConvInt8Images& i, const Task& t
 
 // Transforms all tiles of the task, then takes one panel of channels after the other through products, transform and
 // finish.
-void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& task) {
+void run_winograd(const PackedConvInt8& p, const ConvInt8Images& i, const Task& task, int64_t tile) {
   // Tiles are whole: what reaches beyond the last row and column is padding.
-  const int64_t across = divide_up(task.columns, 2), down = divide_up(task.rows, 2), tiles = across * down;
+  const int64_t across = divide_up(task.columns, tile), down = divide_up(task.rows, tile), tiles = across * down;
   ConvInt8Images whole = i;
-  whole.out_h = 2 * down;
-  whole.out_w = 2 * across;
+  whole.out_h = tile * down;
+  whole.out_w = tile * across;
   const Layout layout(p, whole);
-  uint8_t* stage = scratch<uint8_t>(layout.bytes(2 * down) + kStageSlack);
-  layout.stage(task.image, task.group, task.row, task.column, 2 * down, stage);
+  uint8_t* stage = scratch<uint8_t>(layout.bytes(tile * down) + kStageSlack);
+  layout.stage(task.image, task.group, task.row, task.column, tile * down, stage);
   const auto* rows = reinterpret_cast<const int16_t*>(stage);
   const int64_t channels = p.conv.in_channels / p.conv.groups, row_stride = layout.row_bytes() / 2;
-  const int64_t tile_size = kWinogradTaps * kDotPanel,
+  const int64_t taps = winograd_taps(tile), tile_size = taps * kDotPanel,
                 panel_bytes =
                     p.weights.numel() / (p.conv.groups * divide_up(p.conv.out_channels / p.conv.groups, kDotPanel));
   // A cache line more, because at powers of two all taps would meet in one set of the cache.
   const int64_t inputs_stride = tiles * channels + 32, weights_stride = channels * kDotPanel + 32;
-  int16_t* inputs = scratch<int16_t>(kWinogradTaps * (inputs_stride + weights_stride));
-  int16_t* weights = inputs + kWinogradTaps * inputs_stride;
+  int16_t* inputs = scratch<int16_t>(taps * (inputs_stride + weights_stride));
+  int16_t* weights = inputs + taps * inputs_stride;
   for (int64_t r = 0; r < down; ++r)
-    winograd_inputs(rows + 2 * r * row_stride, row_stride, channels, across, inputs_stride,
+    winograd_inputs(tile, rows + tile * r * row_stride, row_stride, channels, across, inputs_stride,
                     inputs + r * across * channels);
 
-  int32_t* products = scratch<int32_t>(tiles * tile_size + 2 * down * task.columns * kDotPanel);
+  int32_t* products = scratch<int32_t>(tiles * tile_size + tile * down * task.columns * kDotPanel);
   int32_t* sums = products + tiles * tile_size;
   const int8_t* packed = p.weights.data<int8_t>() + task.group * (p.weights.numel() / p.conv.groups);
   // Whole rows are one run of pixels.
   const int64_t runs = task.columns == i.out_w ? 1 : task.rows, pixels = task.rows * task.columns / runs;
   for (int64_t c = task.first_channel; c < task.last_channel; c += kDotPanel) {
-    winograd_weights(packed + c / kDotPanel * panel_bytes, channels, weights_stride, weights);
-    dot_words({inputs, tiles, channels, kWinogradTaps, inputs_stride, weights, weights_stride, products});
+    winograd_weights(tile, packed + c / kDotPanel * panel_bytes, channels, weights_stride, weights);
+    dot_words({inputs, tiles, channels, taps, inputs_stride, weights, weights_stride, products});
     for (int64_t r = 0; r < down; ++r)
-      winograd_outputs(products + r * across * tile_size, task.columns, sums + 2 * r * task.columns * kDotPanel);
+      winograd_outputs(tile, products + r * across * tile_size, task.columns,
+                       sums + tile * r * task.columns * kDotPanel);
     for (int64_t r = 0; r < runs; ++r)
       finish_sums(finish_of(p, i, task, r), sums + r * pixels * kDotPanel, pixels, c, task.last_channel);
   }
 }
 
 void run_task(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout, const Task& task) {
-  if (takes_winograd(p, i)) return run_winograd(p, i, task);
+  if (const int64_t tile = winograd_tile(p, i)) return run_winograd(p, i, task, tile);
   const Conv2d& c = p.conv;
   const int64_t pixel_count = task.rows * i.out_w;
   const int64_t tap_count = p.depthwise ? p.run_count * depthwise_taps(p.road) : p.run_count;
@@ -414,12 +427,13 @@ struct Division {
 };
 
 Division division_of(const PackedConvInt8& p, const ConvInt8Images& i, const Layout& layout) {
-  if (takes_winograd(p, i)) {
+  if (const int64_t tile = winograd_tile(p, i)) {
     const int64_t tile_bytes =
-        kWinogradTaps * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
-    const int64_t most_tiles = std::max(kTransformedBytes / tile_bytes, kFewTiles), across = divide_up(i.out_w, 2);
-    const int64_t columns = divide_up(across, divide_up(across, most_tiles)), tiles = across * divide_up(i.out_h, 2);
-    return {2 * (most_tiles / columns), 2 * columns, 2, std::min(divide_up(i.out_h, 2), divide_up(tiles, kFewTiles))};
+        winograd_taps(tile) * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
+    const int64_t most_tiles = std::max(kTransformedBytes / tile_bytes, kFewTiles), across = divide_up(i.out_w, tile),
+                  down = divide_up(i.out_h, tile);
+    const int64_t columns = divide_up(across, divide_up(across, most_tiles));
+    return {tile * (most_tiles / columns), tile * columns, tile, std::min(down, divide_up(across * down, kFewTiles))};
   }
   int64_t rows = std::min(i.out_h, p.conv.kernel_h);  // fewer would be mostly halo
   while (rows < i.out_h && layout.bytes(rows + 1) <= kBandBytes) ++rows;
@@ -485,9 +499,20 @@ void set_input_qparams(PackedConvInt8& p, int32_t x_zero_point, const float* mul
   for (int64_t o = 0; o < p.conv.out_channels; ++o) p.requantize.multiplier[array_index(p, o)] = multiplier[o];
 }
 
-bool takes_winograd(const PackedConvInt8& p, const ConvInt8Images& i) {
-  const int64_t tiles = divide_up(i.out_h, 2) * divide_up(i.out_w, 2);
-  return p.road == DotRoad::kPairs && has_winograd_windows(p.conv) && 2 * (tiles + kTransformTiles) < i.out_h * i.out_w;
+int64_t winograd_tile(const PackedConvInt8& p, const ConvInt8Images& i) {
+  if (p.road != DotRoad::kPairs || !has_winograd_windows(p.conv)) return 0;
+  int64_t best = 0, least = kDirectProducts * i.out_h * i.out_w;
+  for (const auto& [tile, transform] : kTransformTiles) {
+    const int64_t taps = winograd_taps(tile), tiles = divide_up(i.out_h, tile) * divide_up(i.out_w, tile);
+    const int64_t cost = taps * (tiles + transform);
+    const int64_t panel_bytes =
+        taps * kDotPanel * (p.conv.in_channels / p.conv.groups) * static_cast<int64_t>(sizeof(int16_t));
+    if (cost >= least || p.most_magnitudes > most_winograd_weights(tile)) continue;
+    if (tile > 2 && panel_bytes > kMostPanelBytes) continue;
+    best = tile;
+    least = cost;
+  }
+  return best;
 }
 
 void conv2d_int8(const PackedConvInt8& p, const ConvInt8Images& i) {

@@ -33,6 +33,7 @@ struct PackedConvInt8 {
   // kMatchedBytes: what DotBand wants, of all groups.
   Tensor steps, first_steps;                            // s32 of [steps][2] and [groups * panels * run_count * 3 + 1]
   std::vector<int32_t> start, weight_sums, shift_sums;  // shift_sums: what kMatchedBytes takes out of the sums
+  int64_t most_magnitudes = 0;                          // of an output channel's weights, added up
   Requantize requantize;                                // with padded arrays, [groups][padded_channels]
 
   // "conv 3x3 on the 8-bit dot product, unsigned by signed": for people.
@@ -80,9 +81,10 @@ struct ConvInt8Images {
   FrameWindow frames{};
 };
 
-// Whether conv2d_int8 takes the transforms of kernel/winograd_int8.h for this call: 3x3 windows of stride 1 on the
-// 16-bit road, with so many channels and pixels that they gain by it. The results are the same integers.
-bool takes_winograd(const PackedConvInt8& packed, const ConvInt8Images& images);
+// The tile of the transform of kernel/winograd_int8.h that conv2d_int8 takes for this call, 0 if it takes none. Tiles
+// are for 3x3 windows of stride 1 on the 16-bit road, with so many channels and pixels that they gain by them. The
+// results are the same integers.
+int64_t winograd_tile(const PackedConvInt8& packed, const ConvInt8Images& images);
 
 // out[n, oh, ow, oc] = requantize(sum over (kh, kw, ic) of (x[n, oh*stride - pad + kh*dilation, ..., ic] - zero point)
 // * weight[oc, ic, kh, kw]). Taps outside the image, and frames outside the volume, are the zero point. out may be the

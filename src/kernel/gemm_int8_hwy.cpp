@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel/panel.h"
+
 #if defined(__wasm_relaxed_simd__)
 #include <wasm_simd128.h>
 #endif
@@ -401,23 +403,30 @@ HWY_INLINE void words_block(const DotWords& words, const int16_t* rows, const in
   }
 }
 
+// The same for `count` rows, of 1 to kRows.
+template <int kRows, int kVectors>
+HWY_INLINE void words_rows(int64_t count, const DotWords& words, const int16_t* rows, const int16_t* weights,
+                           int32_t* out) {
+  if (count == kRows) return words_block<kRows, kVectors>(words, rows, weights, out);
+  if constexpr (kRows > 1) words_rows<kRows - 1, kVectors>(count, words, rows, weights, out);
+}
+
 void dot_words(const DotWords& words) {
   constexpr int kVectors = kPanelVectors < 2 ? kPanelVectors : 2, kRows = HWY_ARCH_X86 ? 6 : 4;
-  const int64_t out_stride = words.matrices * kDotPanel;
+  // Blocks of nearly as many rows each: one of a single row would take nearly as long as a full one.
+  const int64_t blocks = divide_up(words.row_count, kRows), rows = words.row_count / blocks,
+                longer = words.row_count % blocks;
   for (int64_t matrix = 0; matrix < words.matrices; ++matrix) {
     for (int64_t c = 0; c < kDotPanel; c += kVectors * kLanes) {
       const int16_t *a = words.rows + matrix * words.rows_stride,
                     *b = words.weights + matrix * words.weights_stride + c * 2;
       int32_t* out = words.out + matrix * kDotPanel + c;
-      int64_t row = 0;
-      for (; row + kRows <= words.row_count; row += kRows, a += kRows * words.depth, out += kRows * out_stride)
-        words_block<kRows, kVectors>(words, a, b, out);
-      if constexpr (kRows > 4) {
-        for (; row + 2 <= words.row_count; row += 2, a += 2 * words.depth, out += 2 * out_stride)
-          words_block<2, kVectors>(words, a, b, out);
+      for (int64_t i = 0; i < blocks; ++i) {
+        const int64_t count = rows + (i < longer ? 1 : 0);
+        words_rows<kRows, kVectors>(count, words, a, b, out);
+        a += count * words.depth;
+        out += count * words.matrices * kDotPanel;
       }
-      for (; row < words.row_count; ++row, a += words.depth, out += out_stride)
-        words_block<1, kVectors>(words, a, b, out);
     }
   }
 }

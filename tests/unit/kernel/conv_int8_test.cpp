@@ -221,11 +221,14 @@ TEST(ConvInt8, SharedSumsOfExtremesAreExact) {
   });
 }
 
-// As many channels as the transform takes, and eight more, which take the plain way.
+// As many channels as each transform takes, and eight more, which take the next smaller one or the plain way.
 TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
+  struct Extreme {
+    int64_t channels, side, tile;
+  };
   on_every_road([&](DotRoad road) {
-    for (int64_t ic : {1824, 1832}) {
-      const Int8Problem p{"extremes", 1, 4, 4, square(ic, 16, 1, 3, 1)};
+    for (const auto& [ic, side, tile] : {Extreme{112, 12, 4}, {120, 12, 2}, {1824, 4, 2}, {1832, 4, 0}}) {
+      const Int8Problem p{"extremes", 1, side, side, square(ic, 16, 1, 3, 1)};
       for (const auto& [x, w, zero_point] : {std::tuple{255, -128, 0}, {0, -128, 255}, {255, 127, 0}}) {
         Data data(p, 3, zero_point);
         std::fill(data.x.begin(), data.x.end(), static_cast<uint8_t>(x));
@@ -233,7 +236,27 @@ TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
         data.w[0] += w < 0 ? 1 : -1;  // so that the last bits matter
         data.requantize.out_is_float = true;
         const PackedConvInt8 packed = pack_conv2d_int8(p.conv, data.w.data(), zero_point, data.requantize, road);
-        EXPECT_EQ(takes_winograd(packed, images_of(p, data, nullptr)), road == DotRoad::kPairs && ic == 1824);
+        const int64_t want = road == DotRoad::kPairs ? tile : 0;
+        EXPECT_EQ(w == -128 ? winograd_tile(packed, images_of(p, data, nullptr)) : want, want);
+        expect_equal(p, data, road);
+      }
+    }
+  });
+}
+
+// The transforms of both sizes on inputs and weights that make every step of them as large as it gets.
+TEST(ConvInt8, WinogradOfAlternatingExtremesIsExact) {
+  on_every_road([&](DotRoad road) {
+    for (const auto& [channels, side] : {std::pair<int64_t, int64_t>{32, 9}, {32, 14}}) {
+      for (int period : {1, 2, 3, 5}) {
+        const Int8Problem p{"alternating", 1, side, side, square(channels, 20, 1, 3, 1)};
+        Data data(p, 3, 255);
+        for (size_t i = 0; i < data.x.size(); ++i) {
+          const auto pixel = static_cast<int64_t>(i) / channels;
+          data.x[i] = (pixel % side / period + pixel / side / period) % 2 == 0 ? 255 : 0;
+        }
+        for (size_t i = 0; i < data.w.size(); ++i) data.w[i] = i / static_cast<size_t>(period) % 2 == 0 ? 127 : -128;
+        data.requantize.out_is_float = true;
         expect_equal(p, data, road);
       }
     }
@@ -243,8 +266,8 @@ TEST(ConvInt8, SumsOfExtremesByWinogradAreExact) {
 TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
   const auto winograd = [](const Int8Problem& p, DotRoad road) {
     const Data data(p, 1, 0);
-    return takes_winograd(pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, road),
-                          images_of(p, data, nullptr));
+    return winograd_tile(pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, road),
+                         images_of(p, data, nullptr)) > 0;
   };
   for (const Int8Problem& p : kInt8Corners)
     EXPECT_EQ(winograd(p, DotRoad::kPairs), std::string(p.name).starts_with("winograd")) << p.name;

@@ -82,6 +82,11 @@ inline constexpr std::array kInt8Corners = {
     Int8Problem{"winograd groups", 2, 8, 5, square(48, 60, 3, 3, 1)},
     Int8Problem{"winograd bands", 1, 10, 41, square(136, 16, 1, 3, 1)},
     Int8Problem{"winograd strips", 1, 3, 141, square(128, 18, 1, 3, 1)},
+    // Tiles of 4x4: whole ones, and all widths that the last one may have.
+    Int8Problem{"winograd of 4x4", 2, 12, 16, square(24, 21, 1, 3, 1)},
+    Int8Problem{"winograd of 4x4, odd", 1, 15, 17, square(40, 18, 1, 3, 1)},
+    Int8Problem{"winograd of 4x4, groups", 1, 19, 14, square(48, 60, 3, 3, 1)},
+    Int8Problem{"winograd of 4x4, strips", 1, 15, 171, square(128, 18, 1, 3, 1)},
     Int8Problem{"3x3 of few pixels", 1, 2, 2, square(16, 40, 1, 3, 1)},
     Int8Problem{"3x3 of odd channels", 1, 6, 6, square(27, 40, 1, 3, 1)},
     Int8Problem{"rows", 1, 3, 1, square(100, 130, 1, 1, 1)},
