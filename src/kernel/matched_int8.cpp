@@ -187,6 +187,7 @@ struct Step {
   int64_t begin = 0;
   Four rows{};
   std::array<Total, 2> totals{};  // of its pairs
+  int most = 0;                   // the largest of these
 
   bool fits(const Step& other) const {
     return fit_shifted(totals[0], other.totals[0]) && fit_shifted(totals[1], other.totals[1]);
@@ -195,14 +196,16 @@ struct Step {
     rows = {rows[2], rows[3], rows[0], rows[1]};
     std::swap(totals[0], totals[1]);
   }
-  int most() const {
-    int most = 0;
-    for (const Total& total : totals)
-      for (const uint64_t channels : total)
-        for (int c = 0; c < 8; ++c) most = std::max(most, static_cast<int>(channels >> c * 8 & 255));
-    return most;
-  }
 };
+
+// The largest of both pairs' totals.
+int most_of(const std::array<Total, 2>& totals) {
+  int most = 0;
+  for (const Total& total : totals)
+    for (const uint64_t channels : total)
+      for (int c = 0; c < 8; ++c) most = std::max(most, static_cast<int>(channels >> c * 8 & 255));
+  return most;
+}
 
 struct Run {
   const int8_t* weights;
@@ -239,7 +242,7 @@ void append_shifts(MatchedWeights& to, int32_t* start) {
 // Joins steps of all blocks to shifted ones. The largest choose first, and take the largest that fits.
 void append_shifted(const Run& run, std::vector<Step> open, MatchedWeights& out, MatchedWeights& singles,
                     int32_t* start) {
-  std::stable_sort(open.begin(), open.end(), [](const Step& a, const Step& b) { return a.most() > b.most(); });
+  std::stable_sort(open.begin(), open.end(), [](const Step& a, const Step& b) { return a.most > b.most; });
   std::vector<bool> taken(open.size());
   for (size_t i = 0; i < open.size(); ++i) {
     if (taken[i]) continue;
@@ -289,7 +292,8 @@ void append_matched_run(const int8_t* weights, int64_t length, MatchedWeights& o
     }
     for (size_t k = 0; k < pairs.size(); k += 2) {
       const Pair &a = pairs[k], b = k + 1 < pairs.size() ? pairs[k + 1] : Pair{kNone, kNone};
-      open.push_back({begin, {a.first, a.second, b.first, b.second}, {block.total(a), block.total(b)}});
+      const std::array<Total, 2> totals = {block.total(a), block.total(b)};
+      open.push_back({begin, {a.first, a.second, b.first, b.second}, totals, most_of(totals)});
     }
   }
   out.first.push_back(static_cast<int32_t>(out.steps.size()));
