@@ -42,7 +42,7 @@ std::vector<std::string_view> backend_names() {
 
 bool int8_products_saturate() {
   const std::unique_ptr<StepBackend> steps = make_onednn_steps();
-  return steps != nullptr && !steps->int8_obstacle().empty();
+  return steps != nullptr && steps->int8_saturates();
 }
 
 namespace {
@@ -183,21 +183,6 @@ struct Session::Impl {
       if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size())
         fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
   }
-  // Says which int8 layers the first backend will leave to slower ones.
-  void warn_of_saturation(const StepBackend& first) {
-    const std::string obstacle = first.int8_obstacle();
-    if (obstacle.empty()) return;
-    size_t count = 0;
-    for (const Plan& plan : fusion.plans)
-      for (const PlanStep& step : plan.steps) {
-        count += largest_factor(plan, step) > 127;
-      }
-    if (count > 0)
-      warnings.push_back(concat(obstacle, ": ", count, count == 1 ? " int8 layer runs" : " int8 layers run",
-                                " on slower kernels, which do not; a model quantized with reduce_range (activations in "
-                                "0..127) runs on oneDNN"));
-  }
-
   std::map<std::string, int64_t> symbols_at_export() const {
     std::map<std::string, int64_t> symbols = program.symbol_hints;
     for (const Node* input : program.graph->placeholders())
@@ -368,7 +353,6 @@ Session::Session(Program program, const LowerOptions& options) : impl_(std::make
     impl_->fuse(floats);
     if (!floats) fold_norms_into_weights(impl_->program);
     if (options.bf16) impl_->use_bf16(*first);
-    if (first) impl_->warn_of_saturation(*first);
   }
   fold_constants(impl_->program);
   end_as_outputs(impl_->program);

@@ -25,9 +25,9 @@ std::unique_ptr<OpBackend> make_onednn_ops();
 // The instruction with which the "simd" backend multiplies integers on this machine, in words: "16-bit dot product".
 std::string_view integer_products();
 
-// Whether oneDNN's sums of u8 times s8 saturate at 16 bits on this processor (no VNNI), so that int8 layers run on
-// slower kernels unless their activations lie in 0..127 (reduce_range of the X86 quantizer). False in builds without
-// oneDNN.
+// Whether sums of u8 times s8 saturate at 16 bits in oneDNN and ONNX Runtime on this processor (no VNNI) unless
+// activations lie in 0..127 or weights in -64..63 (reduce_range). Sessions run such products on kernels that are exact.
+// False in builds without oneDNN.
 bool int8_products_saturate();
 
 // The names that `LowerOptions::backends` may hold, best first: "onednn" (native builds), "simd", "reference".

@@ -40,8 +40,8 @@ class StepBackend {
   virtual bool has_floats() const { return false; }
   // Why steps in bf16 are left to the plain loops: what the processor or the backend lacks; empty if they are not.
   virtual std::string bf16_obstacle() const { return "its kernels compute no bfloat16"; }
-  // Why int8 products of activations beyond 0..127 are left to others; empty if they are not.
-  virtual std::string int8_obstacle() const { return {}; }
+  // Whether its sums of u8 times s8 would saturate at 16 bits, so that products of such are left to others.
+  virtual bool int8_saturates() const { return false; }
   // The step of a specialized plan made ready, or the reason why not ("a residual in f32", "groups of 3 channels"); the
   // next backend is asked then. A backend keeps nothing of the plan: what it needs of `plan` and `step` it copies
   // (tensors share their bytes when copied).
