@@ -291,9 +291,11 @@ TEST(ConvInt8, MatchesChannelsWhereThatPays) {
     };
     const bool matches = dot_road() == DotRoad::kMatchedBytes;
     const DotRoad otherwise = matches ? DotRoad::kPairs : dot_road();
-    EXPECT_EQ(road_of(square(64, 32, 1, 1, 1), 64), dot_road());
+    EXPECT_EQ(road_of(square(128, 32, 1, 1, 1), 64), dot_road());
     EXPECT_EQ(road_of(square(64, 32, 1, 3, 2), 64), dot_road());
-    EXPECT_EQ(road_of(square(64, 32, 1, 1, 1), 127), otherwise);
+    EXPECT_EQ(road_of(square(32, 32, 1, 1, 1), 64), otherwise);
+    EXPECT_EQ(road_of(square(3, 32, 1, 3, 2), 64), otherwise);
+    EXPECT_EQ(road_of(square(128, 32, 1, 1, 1), 127), otherwise);
     EXPECT_EQ(road_of(square(64, 32, 1, 3, 1), 64), otherwise);
 #if defined(__EMSCRIPTEN__)
     EXPECT_EQ(road_of(square(64, 64, 64, 3, 1), 64), dot_road());
