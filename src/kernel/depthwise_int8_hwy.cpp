@@ -120,7 +120,10 @@ HWY_INLINE void add_pairs(hn::Vec<P32> (&sum)[kPixels][kVectors], const uint8_t*
   }
 }
 
-template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& band, int64_t pixel, int64_t channel) {
+// constants: on AVX2, where finish_plain_block gives the results; else null.
+struct PlainConstants;
+template <bool kBytes, int kPixels>
+HWY_INLINE void block(const DepthwiseBand& band, const PlainConstants* constants, int64_t pixel, int64_t channel) {
   using D = std::conditional_t<kBytes, D32, P32>;
   const D d;
   constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D));
@@ -143,6 +146,11 @@ template <bool kBytes, int kPixels> HWY_INLINE void block(const DepthwiseBand& b
       add_pairs(sum, at, band.taps + g * kTaps, weights);
     }
   }
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if (constants != nullptr) return finish_plain_block<false>(band.finish, *constants, sum, pixel, channel);
+#else
+  (void)constants;
+#endif
 #pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) {
     if constexpr (!kBytes) reorder(sum[p]);
@@ -258,13 +266,14 @@ template <bool kBytes> HWY_NOINLINE void walk_band(const DepthwiseBand& band) {
 
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
 // The same with 16-bit products: the upper two rows of a column are a pair, which three windows read, and what the last
-// row has in two neighbouring columns is another, which two windows read.
-HWY_NOINLINE void walk_pairs(const DepthwiseBand& band, const uint8_t* at, int64_t channel) {
+// row has in two neighbouring columns is another, which two windows read. The channels of the sums are in the order of
+// depthwise_channel, or in their own.
+template <bool kInOrder> HWY_NOINLINE void walk_pairs(const DepthwiseBand& band, int64_t pixel, int64_t channel) {
   const P32 d;
   const P16 d16;
-  const hn::Half<P32> half;
   constexpr int kGroups = 5;
-  const int64_t step = band.column_bytes, row = band.taps[1] - band.taps[0];
+  const int64_t step = band.column_bytes, row = band.taps[1] - band.taps[0], width = band.width;
+  const uint8_t* at = band.activations + band.pixels[pixel] + channel;
   const int8_t* packed = band.weights + channel * kGroups * 2;
   HWY_ALIGN int16_t weights[kGroups * 2 * kDepthwisePanel];
 #pragma GCC unroll 10
@@ -289,17 +298,15 @@ HWY_NOINLINE void walk_pairs(const DepthwiseBand& band, const uint8_t* at, int64
   add(sum, lower, 3, sum);
   add(start, upper, 0, next);
   int32_t* out = band.sums;
-  for (int64_t x = 0; x < band.width; ++x, out += kDepthwisePanel) {
+  for (int64_t x = 0; x < width; ++x, out += kDepthwisePanel) {
     at += step;
     pairs_at(at, at + row, upper);
     pairs_at(at + 2 * row - step, at + 2 * row, lower);
     add(sum, upper, 2, sum);
     add(sum, lower, 4, sum);
+    if constexpr (kInOrder) reorder(sum);
 #pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-      hn::StoreU(hn::LowerHalf(half, sum[v]), half, out + 4 * v);
-      hn::StoreU(hn::UpperHalf(half, sum[v]), half, out + 4 * v + 8);
-    }
+    for (int v = 0; v < 2; ++v) hn::StoreU(sum[v], d, out + kPairLanes * v);
     add(next, upper, 1, sum);
     add(sum, lower, 3, sum);
     add(start, upper, 0, next);
@@ -315,18 +322,22 @@ HWY_INLINE void finish_pairs(const DepthwiseBand& band, const int32_t* sums, int
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) sum[r][v] = hn::LoadU(d, sums + r * kDepthwisePanel + v * kPairLanes);
   }
-  if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
-    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
-  } else {
-    finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
-  }
+  finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 
 HWY_NOINLINE void walk_band_of_pairs(const DepthwiseBand& band) {
   for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
+    const bool whole = channel + kDepthwisePanel <= band.channels, plain = whole && is_plain(*band.finish.requantize);
+    PlainConstants constants;
+    if (plain) constants.set<true>(band.finish, channel);
     for (int64_t pixel = 0; pixel < band.pixel_count; pixel += band.width) {
-      walk_pairs(band, band.activations + band.pixels[pixel] + channel, channel);
-      if (has_curve(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+      if (plain) {
+        walk_pairs<false>(band, pixel, channel);
+        finish_plain_sums(band.finish, constants, band.sums, band.width, pixel, channel);
+        continue;
+      }
+      walk_pairs<true>(band, pixel, channel);
+      if (whole && has_curve(*band.finish.requantize)) {
         finish_curve_rows<2>(P32(), band.finish, band.sums, static_cast<int>(band.width), pixel, channel,
                              most_sum_of(9));
         continue;
@@ -342,12 +353,20 @@ HWY_NOINLINE void walk_band_of_pairs(const DepthwiseBand& band) {
 template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
   constexpr int kPixels = kBytes ? 2 : kPairPixels;
   for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
-    int64_t pixel = 0;
-    for (; pixel + kPixels <= band.pixel_count; pixel += kPixels) block<kBytes, kPixels>(band, pixel, channel);
-    if constexpr (kPixels > 2) {
-      for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, pixel, channel);
+    const PlainConstants* plain = nullptr;
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+    PlainConstants constants;
+    if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+      constants.set<true>(band.finish, channel);
+      plain = &constants;
     }
-    if (pixel < band.pixel_count) block<kBytes, 1>(band, pixel, channel);
+#endif
+    int64_t pixel = 0;
+    for (; pixel + kPixels <= band.pixel_count; pixel += kPixels) block<kBytes, kPixels>(band, plain, pixel, channel);
+    if constexpr (kPixels > 2) {
+      for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, plain, pixel, channel);
+    }
+    if (pixel < band.pixel_count) block<kBytes, 1>(band, plain, pixel, channel);
   }
 }
 

@@ -39,6 +39,8 @@ constexpr bool kHasMatchedBytes = HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2;
 // AVX-512 has 32 vector registers, the others 16, of which WASM's engines keep some.
 constexpr int kMaxRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : HWY_ARCH_X86 ? 6 : 4;
 constexpr int kMaxVectors = 4;
+// A step of kMatchedBytes needs two registers more.
+template <DotRoad kRoad> constexpr int kBlockRows = kRoad == DotRoad::kMatchedBytes ? 5 : kMaxRows;
 // Where loads and products of several steps stand together, clang moves all loads to the front and WASM's engines run
 // out of registers.
 #if defined(__wasm__)
@@ -210,10 +212,17 @@ template <int kVectors> HWY_INLINE void widen(const DotBand& band, int64_t chann
   }
 }
 
-// Adds the products of kRows pixels, whose taps stand `runs` behind `origin`.
+// Where a run of kRows pixels stands.
+template <int kRows>
+HWY_INLINE void run_at(const DotBand& band, int64_t pixel, int64_t run, const uint8_t* (&a)[kRows]) {
+  const uint8_t* at = band.activations + band.runs[run];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) a[r] = at + band.pixels[pixel + r];
+}
+
+// Adds the products of kRows pixels.
 template <DotRoad kRoad, int kRows, int kVectors>
-HWY_INLINE void add_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
-                             int64_t channel) {
+HWY_INLINE void add_products(V32 (&sum)[kRows][kVectors], const DotBand& band, int64_t pixel, int64_t channel) {
   constexpr bool kBytes = kRoad != DotRoad::kPairs, kWords = kWidensFirst<kRoad, kVectors>;
   constexpr int64_t kVectorBytes = kLanes * (kBytes || kWords ? 4 : 2),
                     kStepBytes = kWords ? kVectors * kVectorBytes : kDotPanel * (kBytes ? 4 : 2);
@@ -232,19 +241,24 @@ HWY_INLINE void add_products(V32 (&sum)[kRows][kVectors], const DotBand& band, c
   }
   for (int64_t run = 0; run < band.run_count; ++run) {
     const uint8_t* a[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
-    int64_t step = band.run_steps;
-    for (; kUnrolled && step >= 4; step -= 4) {
-      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 0, b, 0);
-      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 4, b, kStepBytes);
-      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 8, b, 2 * kStepBytes);
-      dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, 12, b, 3 * kStepBytes);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) a[r] += 16;
+    run_at(band, pixel, run, a);
+    if constexpr (kUnrolled) {
+      const int64_t end = band.run_steps * 4;
+      int64_t at = 0;
+      for (; at + 16 <= end; at += 16) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) b[v] += 4 * kStepBytes;
+        for (int s = 0; s < 4; ++s) dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, at + 4 * s, b, s * kStepBytes);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) b[v] += 4 * kStepBytes;
+      }
+      for (; at < end; at += 4) {
+        dot_step_at<kBytes, kRows, kVectors, kWords>(sum, a, at, b, 0);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) b[v] += kStepBytes;
+      }
+      continue;
     }
+    int64_t step = band.run_steps;
 #if defined(__clang__)
 #pragma clang loop unroll(disable)
 #endif
@@ -260,15 +274,13 @@ HWY_INLINE void add_products(V32 (&sum)[kRows][kVectors], const DotBand& band, c
 
 // The same on kMatchedBytes; the vectors are of one panel.
 template <int kRows, int kVectors>
-HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand& band, const uint8_t* const* origin,
-                                     int64_t channel) {
+HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand& band, int64_t pixel, int64_t channel) {
   constexpr int64_t kStepBytes = kDotPanel * 4;
   const int32_t* first = band.first_steps + channel / kDotPanel * band.run_count * 3;
   const int8_t* b = band.weights + *first * kStepBytes + channel % kDotPanel * 4;
   for (int64_t run = 0; run < band.run_count; ++run, first += 3) {
     const uint8_t* a[kRows];
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) a[r] = origin[r] + band.runs[run];
+    run_at(band, pixel, run, a);
     const DotStep *step = band.steps + first[0], *const shifted = band.steps + first[1],
                   *const singles = band.steps + first[2], *const end = band.steps + first[3];
     for (; step < shifted; step += 2, b += 2 * kStepBytes) matched_steps<2, false>(sum, a, step, b);
@@ -277,70 +289,106 @@ HWY_INLINE void add_matched_products(V32 (&sum)[kRows][kVectors], const DotBand&
   }
 }
 
-// The pixels' sums go to `gathered`, or are finished if that is null.
+// The sums of kRows pixels.
 template <DotRoad kRoad, int kRows, int kVectors>
-HWY_INLINE void block(const DotBand& band, int64_t pixel, int64_t channel, int32_t* gathered) {
-  const D32 d;
-  V32 sum[kRows][kVectors];
+HWY_INLINE void products(V32 (&sum)[kRows][kVectors], const DotBand& band, int64_t pixel, int64_t channel) {
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    const V32 start = hn::LoadU(d, band.start + channel + v * kLanes);
+    const V32 start = hn::LoadU(D32(), band.start + channel + v * kLanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) sum[r][v] = start;
   }
-  const uint8_t* origin[kRows];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) origin[r] = band.activations + band.pixels[pixel + r];
   if constexpr (kRoad == DotRoad::kMatchedBytes) {
-    add_matched_products(sum, band, origin, channel);
+    add_matched_products(sum, band, pixel, channel);
   } else {
-    add_products<kRoad>(sum, band, origin, channel);
+    add_products<kRoad>(sum, band, pixel, channel);
   }
-  if (is_plain(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel) {
-    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
+}
+
+// The pixels' sums go to `gathered`, or are finished if that is null.
+template <DotRoad kRoad, int kRows, int kVectors>
+HWY_INLINE void block(const DotBand& band, const Finish& finish, int64_t pixel, int64_t channel, int32_t* gathered) {
+  V32 sum[kRows][kVectors];
+  products<kRoad>(sum, band, pixel, channel);
+  if (is_plain(*finish.requantize) && channel + kVectors * kLanes <= band.last_channel) {
+    finish_plain_rows<false>(D32(), finish, sum, pixel, channel);
     return;
-  }
-  // Every third layer of a ResNet-50 ends in a sum.
-  if constexpr (kRoad == DotRoad::kMatchedBytes) {
-    if (is_plain_or_sum(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel &&
-        band.finish.residual != nullptr) {
-      finish_plain_rows<true>(d, band.finish, sum, pixel, channel);
-      return;
-    }
   }
   alignas(64) int32_t own[kRows * kVectors * kLanes];
   int32_t* const sums = gathered != nullptr ? gathered : own;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, sums + (r * kVectors + v) * kLanes);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], D32(), sums + (r * kVectors + v) * kLanes);
   }
-  if (gathered == nullptr) finish_block<kRows, kVectors>(band.finish, sums, pixel, channel, band.last_channel);
+  if (gathered == nullptr) finish_block<kRows, kVectors>(finish, sums, pixel, channel, band.last_channel);
 }
+
+// As many blocks as fit before `end`; returns where they end.
+template <DotRoad kRoad, int kRows, int kVectors>
+HWY_NOINLINE int64_t blocks(const DotBand& all, int64_t pixel, int64_t end, int64_t channel, int32_t* gathered) {
+  // A copy, which the stores of sums cannot change.
+  const DotBand band = all;
+  for (; pixel + kRows <= end; pixel += kRows) {
+    block<kRoad, kRows, kVectors>(band, all.finish, pixel, channel, gathered);
+    if (gathered != nullptr) gathered += kRows * kVectors * kLanes;
+  }
+  return pixel;
+}
+
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+// The same of 16 channels where finish_plain_block gives the results.
+template <DotRoad kRoad, int kRows, bool kResidual>
+HWY_NOINLINE int64_t plain_blocks(const DotBand& all, const PlainConstants& constants, int64_t pixel, int64_t end,
+                                  int64_t channel) {
+  const DotBand band = all;
+  for (; pixel + kRows <= end; pixel += kRows) {
+    V32 sum[kRows][2];
+    products<kRoad>(sum, band, pixel, channel);
+    finish_plain_block<kResidual>(band.finish, constants, sum, pixel, channel);
+  }
+  return pixel;
+}
+
+template <DotRoad kRoad, bool kResidual> HWY_NOINLINE void plain_strip(const DotBand& band, int64_t channel) {
+  PlainConstants constants;
+  constants.set(band.finish, channel);
+  const int64_t end = band.pixel_count;
+  int64_t pixel = plain_blocks<kRoad, kBlockRows<kRoad>, kResidual>(band, constants, 0, end, channel);
+  if (pixel < end) pixel = plain_blocks<kRoad, 4, kResidual>(band, constants, pixel, end, channel);
+  if (pixel < end) pixel = plain_blocks<kRoad, 2, kResidual>(band, constants, pixel, end, channel);
+  if (pixel < end) plain_blocks<kRoad, 1, kResidual>(band, constants, pixel, end, channel);
+}
+#endif
 
 // All pixels for kVectors vectors of channels, in ever smaller blocks. SiLU and hard-swish are taken of the sums of
 // many pixels at once: their constants, which fill the registers, are fetched for each call.
 template <DotRoad kRoad, int kVectors> HWY_NOINLINE void strip(const DotBand& band, int64_t channel) {
-  // A step of kMatchedBytes needs two registers more.
-  constexpr int kFull = kRoad == DotRoad::kMatchedBytes ? 5 : kMaxRows, kRows = kVectors > 2 ? kMaxRows / 4 : kFull,
-                kMost = 32;
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if constexpr (kVectors == 2) {
+    const Requantize& q = *band.finish.requantize;
+    if (is_plain_or_sum(q) && channel + kDotPanel <= band.last_channel)
+      return q.has_residual ? plain_strip<kRoad, true>(band, channel) : plain_strip<kRoad, false>(band, channel);
+  }
+#endif
+  constexpr int kRows = kVectors > 2 ? kMaxRows / 4 : kBlockRows<kRoad>, kMost = 32 / kRows * kRows;
   if constexpr (kWidensFirst<kRoad, kVectors>) widen<kVectors>(band, channel);
   alignas(64) int32_t sums[kMost * kVectors * kLanes];
-  const bool gathers = has_curve(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
+  const bool gathered = has_curve(*band.finish.requantize) && channel + kVectors * kLanes <= band.last_channel;
   const float most_sum = most_sum_of(band.run_count * band.run_steps * (kRoad == DotRoad::kPairs ? 2 : 4));
   int64_t pixel = 0;
   while (pixel < band.pixel_count) {
-    const int64_t first = pixel, end = gathers ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
-    const auto place = [&] { return gathers ? sums + (pixel - first) * kVectors * kLanes : nullptr; };
-    for (; pixel + kRows <= end; pixel += kRows) block<kRoad, kRows, kVectors>(band, pixel, channel, place());
+    const int64_t first = pixel, end = gathered ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
+    const auto place = [&] { return gathered ? sums + (pixel - first) * kVectors * kLanes : nullptr; };
+    pixel = blocks<kRoad, kRows, kVectors>(band, pixel, end, channel, place());
     if constexpr (kRows > 4) {
-      for (; pixel + 4 <= end; pixel += 4) block<kRoad, 4, kVectors>(band, pixel, channel, place());
+      if (pixel < end) pixel = blocks<kRoad, 4, kVectors>(band, pixel, end, channel, place());
     }
     if constexpr (kRows > 2) {
-      for (; pixel + 2 <= end; pixel += 2) block<kRoad, 2, kVectors>(band, pixel, channel, place());
+      if (pixel < end) pixel = blocks<kRoad, 2, kVectors>(band, pixel, end, channel, place());
     }
-    for (; pixel < end; ++pixel) block<kRoad, 1, kVectors>(band, pixel, channel, place());
-    if (gathers)
+    if (pixel < end) pixel = blocks<kRoad, 1, kVectors>(band, pixel, end, channel, place());
+    if (gathered)
       finish_curve_rows<kVectors>(D32(), band.finish, sums, static_cast<int>(end - first), first, channel, most_sum);
   }
 }
@@ -433,6 +481,13 @@ void dot_words(const DotWords& words) {
 
 void finish_sums(const Finish& finish, const int32_t* sums, int64_t pixel_count, int64_t channel,
                  int64_t last_channel) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+  if (is_plain(*finish.requantize) && channel + kDotPanel <= last_channel) {
+    PlainConstants constants;
+    constants.set(finish, channel);
+    return finish_plain_sums(finish, constants, sums, pixel_count, 0, channel);
+  }
+#endif
   constexpr int kRows = 4;
   const bool plain = is_plain(*finish.requantize) && channel + kDotPanel <= last_channel;
   int64_t pixel = 0;

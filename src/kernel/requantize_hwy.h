@@ -7,8 +7,10 @@
 #define QDQ_KERNEL_REQUANTIZE_HWY_H
 #endif
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"
@@ -105,30 +107,6 @@ template <class D> struct Quantizer {
   }
 };
 
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-// The last line of the formula for u8 on two rows of 16 at once, in three quarters of Quantizer's instructions: the
-// conversion to integers rounds, and most of the bounds are kept by saturation. What exceeds `high` is held before,
-// because the conversion gives the lowest integer for numbers beyond 32 bits and for NaN.
-struct PackingQuantizer {
-  __m256 high;
-  __m256i shift, low, order;
-
-  HWY_INLINE explicit PackingQuantizer(const Requantize& q)
-      : high(_mm256_set1_ps(static_cast<float>(q.high - q.zero_point))),
-        shift(_mm256_set1_epi16(static_cast<int16_t>(q.zero_point))), low(_mm256_set1_epi8(static_cast<char>(q.low))),
-        order(_mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)) {}
-  HWY_INLINE __m256i operator()(__m256 a0, __m256 a1, __m256 b0, __m256 b1) const {
-    const __m256i a = _mm256_packs_epi32(integer(a0), integer(a1)), b = _mm256_packs_epi32(integer(b0), integer(b1));
-    const __m256i bytes = _mm256_packus_epi16(_mm256_adds_epi16(a, shift), _mm256_adds_epi16(b, shift));
-    return _mm256_permutevar8x32_epi32(_mm256_max_epu8(bytes, low), order);
-  }
-
- private:
-  // The instruction gives its second operand if one is NaN.
-  HWY_INLINE __m256i integer(__m256 steps) const { return _mm256_cvtps_epi32(_mm256_min_ps(high, steps)); }
-};
-#endif
-
 // Quantizes kVectors vectors of y, if q says so, and stores them at `out`.
 template <int kVectors, class D>
 HWY_INLINE void store_real(D d, const Requantize& q, const hn::Vec<hn::Rebind<float, D>> (&y)[kVectors],
@@ -181,24 +159,6 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
       for (int v = 0; v < kVectors; ++v) t[v] = hn::Add(t[v], hn::Mul(residual[v], by));
     }
   };
-#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-  if constexpr (kVectors == 2 && kWidth == 8) {
-    const PackingQuantizer quantize(q);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; r += 2) {
-      constexpr int kLast = kRows - 1;
-      hn::Vec<decltype(df)> t[2], next[2];
-      steps_of(r, t);
-      steps_of(HWY_MIN(r + 1, kLast), next);
-      const __m256i bytes = quantize(t[0].raw, t[1].raw, next[0].raw, next[1].raw);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + r * finish.out_stride), _mm256_castsi256_si128(bytes));
-      if (r < kLast)
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (r + 1) * finish.out_stride),
-                         _mm256_extracti128_si256(bytes, 1));
-    }
-    return;
-  }
-#endif
   const Quantizer<D> quantize(q);
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r, out += finish.out_stride) {
@@ -210,6 +170,110 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
     store_bytes<kVectors>(d, value, out);
   }
 }
+
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+// What finish_plain_block needs for 16 channels, in memory, because the sums fill the registers. Two pixels at once take
+// three quarters of Quantizer's instructions: the conversion to integers rounds, and most of the bounds are kept by
+// saturation. What exceeds `high` is held before, because the conversion gives the lowest integer for numbers beyond 32
+// bits and for NaN.
+struct alignas(32) PlainConstants {
+  float multiplier[16], offset[16], high[8], residual_multiplier[8];
+  int16_t shift[16], residual_shift[16];
+  uint8_t low[32];
+  int32_t order[8];
+
+  // kFours: the channels of sums are in the order of kernel/depthwise_int8.h's depthwise_channel.
+  template <bool kFours = false> HWY_INLINE void set(const Finish& finish, int64_t channel) {
+    const Requantize& q = *finish.requantize;
+    in_order<kFours>(finish.multiplier + channel, multiplier);
+    in_order<kFours>(finish.offset + channel, offset);
+    _mm256_store_ps(high, _mm256_set1_ps(static_cast<float>(q.high - q.zero_point)));
+    _mm256_store_ps(residual_multiplier, _mm256_set1_ps(q.residual_multiplier));
+    store(shift, _mm256_set1_epi16(static_cast<int16_t>(q.zero_point)));
+    store(residual_shift, _mm256_set1_epi16(static_cast<int16_t>(q.residual_zero_point)));
+    store(low, _mm256_set1_epi8(static_cast<char>(q.low)));
+    store(order, kFours ? _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7) : _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  }
+
+ private:
+  static HWY_INLINE void store(void* at, __m256i x) { _mm256_store_si256(static_cast<__m256i*>(at), x); }
+  template <bool kFours> static HWY_INLINE void in_order(const float* from, float* to) {
+    const __m256 a = _mm256_loadu_ps(from), b = _mm256_loadu_ps(from + 8);
+    _mm256_store_ps(to, kFours ? _mm256_permute2f128_ps(a, b, 0x20) : a);
+    _mm256_store_ps(to + 8, kFours ? _mm256_permute2f128_ps(a, b, 0x31) : b);
+  }
+};
+
+// Stores two pixels' bytes, of sums as 16-bit integers; only the first one's if there is one.
+HWY_INLINE void store_plain(const PlainConstants& c, __m256i first, __m256i second, uint8_t* out, int64_t stride,
+                            bool is_pair) {
+  const __m256i bytes =
+      _mm256_max_epu8(_mm256_packus_epi16(first, second), _mm256_load_si256(reinterpret_cast<const __m256i*>(c.low)));
+  const __m256i placed =
+      _mm256_permutevar8x32_epi32(bytes, _mm256_load_si256(reinterpret_cast<const __m256i*>(c.order)));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(placed));
+  if (is_pair) _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(placed, 1));
+}
+
+// A pixel's 16 channels as integers of 16 bits.
+template <bool kResidual>
+HWY_INLINE __m256i plain_words(const PlainConstants& c, __m256i sum0, __m256i sum1, const std::byte* residual) {
+  const __m256i sum[2] = {sum0, sum1};
+  __m256i steps[2];
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    __m256 t = _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(sum[v]), _mm256_load_ps(c.multiplier + 8 * v)),
+                             _mm256_load_ps(c.offset + 8 * v));
+    if constexpr (kResidual) {
+      const __m128i words =
+          _mm_sub_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(residual + 8 * v))),
+                        _mm_load_si128(reinterpret_cast<const __m128i*>(c.residual_shift)));
+      t = _mm256_add_ps(
+          t, _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(words)), _mm256_load_ps(c.residual_multiplier)));
+    }
+    // The minimum gives its second operand if one is NaN.
+    steps[v] = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_load_ps(c.high), t));
+  }
+  return _mm256_adds_epi16(_mm256_packs_epi32(steps[0], steps[1]),
+                           _mm256_load_si256(reinterpret_cast<const __m256i*>(c.shift)));
+}
+
+// finish_plain_rows for 16 channels, from registers.
+template <bool kResidual, int kRows, class V>
+HWY_INLINE void finish_plain_block(const Finish& finish, const PlainConstants& c, const V (&sum)[kRows][2],
+                                   int64_t pixel, int64_t channel) {
+  const int64_t stride = finish.out_stride;
+  uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * stride + channel;
+  const std::byte* residual = kResidual ? finish.residual + pixel * finish.residual_stride + channel : nullptr;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; r += 2, out += 2 * stride) {
+    constexpr int kLast = kRows - 1;
+    const __m256i first = plain_words<kResidual>(c, sum[r][0].raw, sum[r][1].raw, residual);
+    if constexpr (kResidual) residual += finish.residual_stride;
+    const __m256i second = r < kLast ? plain_words<kResidual>(c, sum[HWY_MIN(r + 1, kLast)][0].raw,
+                                                              sum[HWY_MIN(r + 1, kLast)][1].raw, residual)
+                                     : first;
+    if constexpr (kResidual) residual += finish.residual_stride;
+    store_plain(c, first, second, out, stride, r < kLast);
+  }
+}
+
+// The same from memory: sums[rows][16].
+HWY_INLINE void finish_plain_sums(const Finish& finish, const PlainConstants& c, const int32_t* HWY_RESTRICT sums,
+                                  int64_t rows, int64_t pixel, int64_t channel) {
+  const int64_t stride = finish.out_stride;
+  uint8_t* out = reinterpret_cast<uint8_t*>(finish.out) + pixel * stride + channel;
+  const auto words = [&](int64_t r) HWY_ATTR __attribute__((always_inline)) {
+    const auto* at = reinterpret_cast<const __m256i*>(sums + r * 16);
+    return plain_words<false>(c, _mm256_loadu_si256(at), _mm256_loadu_si256(at + 1), nullptr);
+  };
+  int64_t r = 0;
+  for (; r + 2 <= rows; r += 2, out += 2 * stride) store_plain(c, words(r), words(r + 1), out, stride, true);
+  if (r == rows) return;
+  const __m256i last = words(r);
+  store_plain(c, last, last, out, stride, false);
+}
+#endif
 
 // Whether every x beyond the function's bounds gives the byte that x at the bounds gives, and no x one that saturation
 // to bytes does not bound.
