@@ -120,10 +120,18 @@ HWY_INLINE void add_pairs(hn::Vec<P32> (&sum)[kPixels][kVectors], const uint8_t*
   }
 }
 
-// constants: on AVX2, where finish_plain_block gives the results; else null.
-struct PlainConstants;
-template <bool kBytes, int kPixels>
-HWY_INLINE void block(const DepthwiseBand& band, const PlainConstants* constants, int64_t pixel, int64_t channel) {
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
+constexpr bool kHasPlainBlocks = true;
+#else
+constexpr bool kHasPlainBlocks = false;
+struct PlainConstants {};
+#endif
+
+// kPlain: finish_plain_block gives the results; only it reads the constants. Else the pixels' sums go to `gathered`, or
+// are finished if that is null.
+template <bool kBytes, bool kPlain, int kPixels>
+HWY_INLINE void block(const DepthwiseBand& band, const PlainConstants& constants, int64_t pixel, int64_t channel,
+                      int32_t* gathered) {
   using D = std::conditional_t<kBytes, D32, P32>;
   const D d;
   constexpr int64_t kLanes = static_cast<int64_t>(HWY_MAX_LANES_D(D));
@@ -147,26 +155,21 @@ HWY_INLINE void block(const DepthwiseBand& band, const PlainConstants* constants
     }
   }
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-  if (constants != nullptr) return finish_plain_block<false>(band.finish, *constants, sum, pixel, channel);
-#else
-  (void)constants;
+  if constexpr (kPlain) return finish_plain_block<false>(band.finish, constants, sum, pixel, channel);
 #endif
+  (void)constants;
 #pragma GCC unroll 4
   for (int p = 0; p < kPixels; ++p) {
     if constexpr (!kBytes) reorder(sum[p]);
   }
-  if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
-    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
-    return;
-  }
-  if (has_curve(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
-    HWY_ALIGN int32_t sums[kPixels * kDepthwisePanel];
+  if (gathered != nullptr) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kPixels * kVectors; ++i) hn::Store(sum[i / kVectors][i % kVectors], d, sums + kLanes * i);
-    return finish_curve_rows<kVectors>(d, band.finish, sums, kPixels, pixel, channel,
-                                       most_sum_of(band.tap_groups * depthwise_taps(band.road)));
+    for (int i = 0; i < kPixels * kVectors; ++i) hn::StoreU(sum[i / kVectors][i % kVectors], d, gathered + kLanes * i);
+  } else if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
+    finish_plain_rows<false>(d, band.finish, sum, pixel, channel);
+  } else {
+    finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
   }
-  finish_rows(d, band.finish, sum, pixel, channel, band.channels - channel);
 }
 
 // Channels that windows of 3x3 are walked along for: their weights and sums take all registers of WASM.
@@ -350,23 +353,38 @@ HWY_NOINLINE void walk_band_of_pairs(const DepthwiseBand& band) {
 }
 #endif
 
-template <bool kBytes> HWY_NOINLINE void band_of(const DepthwiseBand& band) {
-  constexpr int kPixels = kBytes ? 2 : kPairPixels;
-  for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
-    const PlainConstants* plain = nullptr;
+// SiLU and hard-swish are taken of the sums of many pixels at once, as in kernel/gemm_int8_hwy.cpp.
+template <bool kBytes, bool kPlain> HWY_NOINLINE void panel(const DepthwiseBand& band, int64_t channel) {
+  using D = std::conditional_t<kBytes, D32, P32>;
+  constexpr int kPixels = kBytes ? 2 : kPairPixels, kMost = 32;
+  PlainConstants constants;
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
-    PlainConstants constants;
-    if (is_plain(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels) {
-      constants.set<true>(band.finish, channel);
-      plain = &constants;
-    }
+  if constexpr (kPlain) constants.set<true>(band.finish, channel);
 #endif
-    int64_t pixel = 0;
-    for (; pixel + kPixels <= band.pixel_count; pixel += kPixels) block<kBytes, kPixels>(band, plain, pixel, channel);
+  HWY_ALIGN int32_t sums[kMost * kDepthwisePanel];
+  const bool gathers = !kPlain && has_curve(*band.finish.requantize) && channel + kDepthwisePanel <= band.channels;
+  int64_t pixel = 0;
+  while (pixel < band.pixel_count) {
+    const int64_t first = pixel, end = gathers ? std::min(pixel + kMost, band.pixel_count) : band.pixel_count;
+    const auto place = [&] { return gathers ? sums + (pixel - first) * kDepthwisePanel : nullptr; };
+    for (; pixel + kPixels <= end; pixel += kPixels)
+      block<kBytes, kPlain, kPixels>(band, constants, pixel, channel, place());
     if constexpr (kPixels > 2) {
-      for (; pixel + 2 <= band.pixel_count; pixel += 2) block<kBytes, 2>(band, plain, pixel, channel);
+      for (; pixel + 2 <= end; pixel += 2) block<kBytes, kPlain, 2>(band, constants, pixel, channel, place());
     }
-    if (pixel < band.pixel_count) block<kBytes, 1>(band, plain, pixel, channel);
+    for (; pixel < end; ++pixel) block<kBytes, kPlain, 1>(band, constants, pixel, channel, place());
+    if (gathers)
+      finish_curve_rows<static_cast<int>(kDepthwisePanel / HWY_MAX_LANES_D(D))>(
+          D(), band.finish, sums, static_cast<int>(end - first), first, channel,
+          most_sum_of(band.tap_groups * depthwise_taps(band.road)));
+  }
+}
+
+template <bool kBytes> void band_of(const DepthwiseBand& band) {
+  const bool plain = kHasPlainBlocks && is_plain(*band.finish.requantize);
+  for (int64_t channel = 0; channel < band.channels; channel += kDepthwisePanel) {
+    if (plain && channel + kDepthwisePanel <= band.channels) panel<kBytes, kHasPlainBlocks>(band, channel);
+    else panel<kBytes, false>(band, channel);
   }
 }
 

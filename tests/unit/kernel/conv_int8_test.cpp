@@ -338,7 +338,8 @@ TEST(ConvInt8, FollowsTheFormulaWithResidualActivationAndBounds) {
 TEST(ConvInt8, FollowsTheFormulaWithCurvesOfManyPixels) {
   const Int8Problem problems[] = {{"dense", 1, 6, 5, square(20, 75, 1, 1, 1)},
                                   {"gathered", 1, 9, 11, square(20, 75, 1, 1, 1)},
-                                  {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)}};
+                                  {"depthwise", 1, 6, 5, square(43, 43, 43, 3, 1)},
+                                  {"depthwise gathered", 1, 9, 11, square(20, 20, 20, 5, 1)}};
   struct Rounding {
     float inverse_scale;
     int32_t low, high;
