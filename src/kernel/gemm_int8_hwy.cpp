@@ -158,7 +158,7 @@ HWY_INLINE void matched_steps(V32 (&sum)[kRows][kVectors], const uint8_t* const*
     hn::Vec<D16> pairs[kVectors];
 #pragma GCC unroll 2
     for (int s = 0; s < kSteps; ++s) {
-      const auto x = hn::TableLookupBytes(hn::LoadDup128(d8, a[r] + steps[s].at), from[s]);
+      const auto x = hn::TableLookupBytes(hn::LoadDup128(d8, a[r] + steps[kShifted ? s : 0].at), from[s]);
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const int8_t* weights = b + (s * kDotPanel + v * kLanes) * 4;
