@@ -73,6 +73,14 @@ bool is_repeated_by_rows(const SymShape& operand, const SymShape& sizes, Fuser::
   return std::find(std::find(first, repeats.end(), false), repeats.end(), true) == repeats.end();
 }
 
+// Whether each axis of an operand has one element or as many as the result. An open size beside another may be either.
+bool is_of_ones_beside(const SymShape& operand, const SymShape& sizes) {
+  const size_t missing = sizes.size() - operand.size();
+  for (size_t axis = 0; axis < operand.size(); ++axis)
+    if (operand[axis] != SymInt(1) && operand[axis] != sizes[axis + missing]) return false;
+  return true;
+}
+
 // What a binary step reads for an argument of `node`; null, with the reason, if no step can.
 Node* operand_of(Fuser& fuser, Node& node, const Argument& argument, Fuser::Order order, std::string& refusal) {
   Program& program = fuser.plans.program();
@@ -123,6 +131,9 @@ std::string fuse_binary(Fuser& fuser, Node& node, const PlanStep::Form& form) {
   for (const size_t i : {size_t{0}, size_t{1}})
     expands[i] = !is_whole(i) && !is_repeated_by_rows(float_meta(*operands[i])->sizes, sizes, order);
   if (!is_whole(0) && !is_whole(1) && !expands[1]) expands[0] = true;
+  for (const size_t i : {size_t{0}, size_t{1}})
+    if (expands[i] && !is_of_ones_beside(float_meta(*operands[i])->sizes, sizes))
+      return "an operand has an open size that may be 1";
   const int in_place_input = is_whole(0) ? 0 : is_whole(1) ? 1 : -1;
   fuser.emit(node, fuser.epilogue_of(node, false), [=, &fuser, sizes = sizes](PlanStep& step, Fuser::Order used) {
     step.form = form;

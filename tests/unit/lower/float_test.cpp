@@ -190,6 +190,24 @@ Program mixed_network() {
   return g.done({g.call("torch.ops.aten.max_pool2d.default", {last, Argument::List{2, 2}, Argument::List{2, 2}})});
 }
 
+// The batch of one input is open, that of the other is not: the first may have one sample or as many as the second.
+TEST(Floats, AnOpenBatchBesideAKnownOneIsNotSpread) {
+  const auto network = [] {
+    FloatGraph g;
+    Node *image = g.conv(g.input({2, 3, 6, 6}), {16, 3, 3, 3}, 1), *e = g.input({2, 8}, "e", false);
+    Node* numbers = g.linear(e, 16, 8);
+    for (const int64_t axis : {2, 3}) numbers = g.call("torch.ops.aten.unsqueeze.default", {numbers, axis});
+    return g.done({g.call("torch.ops.aten.add.Tensor", {image, numbers})});
+  };
+  Session reference = lower(network(), {{"reference"}, false}), best = lower(network());
+  for (const int64_t batch : {1, 2}) {
+    const std::vector<Tensor> inputs = {random_tensor({batch, 3, 6, 6}, 3), random_tensor({2, 8}, 4)};
+    const Tensor wanted = reference.run(inputs).at(0).contiguous(), found = best.run(inputs).at(0).contiguous();
+    ASSERT_EQ(found.sizes(), wanted.sizes());
+    for (int64_t i = 0; i < wanted.numel(); ++i) ASSERT_NEAR(found.data<float>()[i], wanted.data<float>()[i], 1e-4);
+  }
+}
+
 TEST(Floats, TakeWhatStaysFloatBetweenIntegers) {
   Program program = mixed_network();
   const Fusion fusion = fuse_program(program, {.floats = true});
