@@ -2,6 +2,7 @@
 // with a last axis of 2.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "io/onnx/formula.h"
 #include "tensor/complex.h"
@@ -46,6 +47,19 @@ std::string dft(AtenCall& call, const std::string& x, int64_t axis, bool is_inve
   return call.emit("DFT", {x, "", call.scalar(static_cast<double>(axis), DType::kS64)},
                    {"inverse", is_inverse, "onesided", is_onesided});
 }
+// The first `wanted` elements along an axis of pairs, with zeros behind them if there are fewer.
+std::string with_extent(AtenCall& call, const std::string& x, int64_t axis, const SymInt& own, const SymInt& wanted) {
+  if (own == wanted) return x;
+  if (!own.is_constant() || !wanted.is_constant()) call.refuse("cuts or lengthens an axis of open size");
+  const int64_t missing = *wanted.constant() - *own.constant();
+  if (missing < 0) {
+    const auto one = [&](int64_t value) { return call.integers_as_tensor({value}); };
+    return call.emit("Slice", {x, one(0), one(*wanted.constant()), one(axis)});
+  }
+  std::vector<int64_t> pads(2 * (call.rank(0) + 1), 0);
+  pads[pads.size() / 2 + static_cast<size_t>(axis)] = missing;
+  return call.emit("Pad", {x, call.integers_as_tensor(pads)});
+}
 std::string scaled(AtenCall& call, const std::string& x, double factor) {
   return factor == 1 ? x : call.emit("Mul", {x, call.scalar(factor, DType::kF32)});
 }
@@ -81,11 +95,10 @@ void fft_of_complex(AtenCall& call) {
   for (const int64_t axis : axes) x = dft(call, x, axis, is_inverse, false);
   call.same_as(scaled(call, x, factor_of(call, sizes_along(call.meta(0).sizes, axes), call.integer(2), is_inverse)));
 }
-// The missing numbers are the conjugates of those that are there; then only real parts are left.
-void fft_to_real(AtenCall& call) {
-  const std::vector<int64_t> axes = call.axes(1, call.rank(0));
-  const int64_t last = axes.back(), length = call.integer(3), missing = length - (length / 2 + 1);
-  std::string x = call.tensor(0);
+// The missing numbers are the conjugates of those that are there; then only real parts are left. `by`: the number of
+// the normalization.
+void finish_real(AtenCall& call, std::string x, const std::vector<int64_t>& axes, int64_t length, int64_t by) {
+  const int64_t last = axes.back(), missing = length - (length / 2 + 1);
   for (size_t i = 0; i + 1 < axes.size(); ++i) x = dft(call, x, axes[i], true, false);
   if (missing > 0) {
     const auto one = [&](int64_t value) { return call.integers_as_tensor({value}); };
@@ -93,8 +106,11 @@ void fft_to_real(AtenCall& call) {
     x = call.emit("Concat", {x, call.emit("Mul", {mirrored, vector_of(call, 1, -1)})}, {"axis", last});
   }
   x = dft(call, x, last, true, false);
-  x = scaled(call, x, factor_of(call, sizes_along(call.result().sizes, axes), call.integer(2), true));
+  x = scaled(call, x, factor_of(call, sizes_along(call.result().sizes, axes), by, true));
   call.finish("Gather", {x, call.scalar(0, DType::kS64)}, {"axis", axis_of_parts(call, 0)});
+}
+void fft_to_real(AtenCall& call) {
+  finish_real(call, call.tensor(0), call.axes(1, call.rank(0)), call.integer(3), call.integer(2));
 }
 
 // PyTorch's number of a normalization by its name: what the named function says of the transform and of its inverse.
@@ -102,16 +118,53 @@ int64_t normalization(AtenCall& call, size_t i, bool is_inverse) {
   if (call.is_none(i) || call.arg(i) == Argument("backward")) return is_inverse ? 2 : 0;
   return call.arg(i) == Argument("ortho") ? 1 : is_inverse ? 0 : 2;
 }
-// fft_fft, fft_ifft, fft_rfft: (self, n, dim, norm)
-template <bool is_inverse, bool is_onesided> void fft_along_axis(AtenCall& call) {
-  if (!call.is_none(1)) call.refuse("cuts or lengthens its signal to n values");
-  const std::vector<int64_t> axes = {call.axis(2, call.rank(0))};
-  const std::string x = is_pairs(call, 0)
-                            ? call.tensor(0)
-                            : with_last_axis(call, call.cast(call.tensor(0), call.meta(0).dtype, DType::kF32));
-  const double factor =
-      factor_of(call, sizes_along(call.meta(0).sizes, axes), normalization(call, 3, is_inverse), is_inverse);
-  call.same_as(scaled(call, dft(call, x, axes[0], is_inverse, is_onesided), factor));
+// The axes of torch.fft's functions, (self, n or s, dim, norm), and how many elements of each are transformed.
+struct Transformed {
+  std::vector<int64_t> axes;
+  std::vector<SymInt> sizes;
+  bool has_last = false;  // whether the last size was given
+};
+Transformed transformed(AtenCall& call) {
+  const auto rank = static_cast<int64_t>(call.rank(0));
+  const std::vector<int64_t> given = call.is_none(1) ? std::vector<int64_t>() : call.integers(1);
+  Transformed out;
+  if (!call.is_none(2)) out.axes = call.axes(2, call.rank(0));
+  for (int64_t axis = given.empty() ? 0 : rank - static_cast<int64_t>(given.size()); call.is_none(2) && axis < rank;)
+    out.axes.push_back(axis++);
+  out.sizes = sizes_along(call.meta(0).sizes, out.axes);
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i] != -1) out.sizes[i] = given[i];
+  out.has_last = !given.empty() && given.back() != -1;
+  return out;
+}
+// The operand of torch.fft's functions as pairs, cut or lengthened.
+std::string operand_of(AtenCall& call, const Transformed& how, const std::string& x) {
+  std::string out = x;
+  for (size_t i = 0; i < how.axes.size(); ++i) {
+    const SymInt& own = call.meta(0).sizes[static_cast<size_t>(how.axes[i])];
+    out = with_extent(call, out, how.axes[i], own, how.sizes[i]);
+  }
+  return out;
+}
+// fft_fft, fft_ifft, fft_rfft, and the same of several axes
+template <bool is_inverse, bool is_onesided> void fft(AtenCall& call) {
+  const Transformed how = transformed(call);
+  std::string x =
+      operand_of(call, how,
+                 is_pairs(call, 0) ? call.tensor(0)
+                                   : with_last_axis(call, call.cast(call.tensor(0), call.meta(0).dtype, DType::kF32)));
+  for (size_t i = how.axes.size(); i-- > 0;)
+    x = dft(call, x, how.axes[i], is_inverse, is_onesided && i + 1 == how.axes.size());
+  call.same_as(scaled(call, x, factor_of(call, how.sizes, normalization(call, 3, is_inverse), is_inverse)));
+}
+// fft_irfft, fft_irfft2, fft_irfftn
+void fft_to_real_of_torch(AtenCall& call) {
+  Transformed how = transformed(call);
+  const auto last = how.sizes.back().constant();
+  if (!last) call.refuse("makes a signal of open size");
+  const int64_t length = how.has_last ? *last : 2 * (*last - 1);
+  how.sizes.back() = length / 2 + 1;
+  finish_real(call, operand_of(call, how, operand_as_pairs(call, 0)), how.axes, length, normalization(call, 3, true));
 }
 
 // ONNX's frames stand in front of the frequencies.
@@ -133,6 +186,67 @@ void short_time(AtenCall& call) {
   if (has_batch) return call.finish("Transpose", {x}, {"perm", std::vector<int64_t>{0, 2, 1, 3}});
   x = call.emit("Transpose", {x}, {"perm", std::vector<int64_t>{0, 2, 1, 3}});
   call.finish("Squeeze", {x, call.integers_as_tensor({0})});
+}
+
+// [2 * bins, 1, n_fft]: what each part of each frequency adds to a frame of the inverse transform, real numbers with
+// real results.
+Tensor inverse_waves(int64_t length, bool is_onesided, double scale) {
+  const int64_t bins = is_onesided ? length / 2 + 1 : length;
+  const Tensor out = Tensor::empty({2 * bins, 1, length}, DType::kF32);
+  float *real = out.data<float>(), *imag = real + bins * length;
+  for (int64_t k = 0; k < bins; ++k) {
+    const bool is_alone = !is_onesided || k == 0 || 2 * k == length;  // else its conjugate is not there
+    for (int64_t t = 0; t < length; ++t) {
+      const double angle = 2 * std::numbers::pi * static_cast<double>(k * t % length) / static_cast<double>(length);
+      *real++ = static_cast<float>(std::cos(angle) * (is_alone ? scale : 2 * scale));
+      *imag++ = static_cast<float>(-std::sin(angle) * (is_alone ? scale : 2 * scale));
+    }
+  }
+  return out;
+}
+
+// istft: (self, n_fft, hop_length, win_length, window, center, normalized, onesided, length). A transposed convolution
+// transforms the frames and lays them over each other; another one does so with the squares of the windows.
+void inverse_short_time(AtenCall& call) {
+  const size_t rank = call.rank(0);
+  const int64_t length = call.integer(1), step = call.is_none(2) ? length / 4 : call.integer(2),
+                width = call.is_none(3) ? length : call.integer(3), left = (length - width) / 2;
+  const SymInt& bins = call.meta(0).sizes[rank - 2];
+  const bool is_onesided = call.is_none(7) ? !(bins == SymInt(length)) : call.flag(7);
+  if (call.flag(9) || (!call.is_none(4) && is_pairs(call, 4))) call.refuse("gives complex numbers");
+  const auto vector = [&](const std::vector<int64_t>& values) { return call.integers_as_tensor(values); };
+  const auto ones = [&](int64_t n) { return call.file().constant(Tensor::full({n}, DType::kF32, 1), "window"); };
+  std::string window = call.is_none(4) ? ones(width) : call.cast(call.tensor(4), call.meta(4).dtype, DType::kF32);
+  if (width < length) window = call.emit("Pad", {window, vector({left, length - width - left})});
+  const double scale = call.flag(6) ? 1 / std::sqrt(static_cast<double>(length)) : 1 / static_cast<double>(length);
+  const std::string waves = call.file().constant(inverse_waves(length, is_onesided, scale), "waves");
+  const auto lay = [&](const std::string& x, const std::string& weight) {
+    return call.emit("ConvTranspose", {x, weight}, {"strides", std::vector<int64_t>{step}});
+  };
+
+  std::string x = rank == 3 ? call.tensor(0) : call.emit("Unsqueeze", {call.tensor(0), vector({0})});
+  x = call.emit("Transpose", {x}, {"perm", std::vector<int64_t>{0, 3, 1, 2}});
+  x = call.emit("Reshape", {x, vector({0, is_onesided ? 2 * (length / 2 + 1) : 2 * length, -1})});
+  const std::string frames = call.emit("Slice", {call.emit("Shape", {x}), vector({2}), vector({3})});
+  const std::string each = call.emit("ConstantOfShape", {call.emit("Concat", {vector({1, 1}), frames}, {"axis", 0})},
+                                     {"value", Tensor::full({1}, DType::kF32, 1)});
+  const std::string squares = call.emit("Reshape", {call.emit("Mul", {window, window}), vector({1, 1, -1})});
+  x = lay(x, call.emit("Mul", {waves, window}));
+  // From the middle of the first frame on.
+  const int64_t start = call.flag(5) ? length / 2 : 0;
+  const int64_t end = !call.is_none(8) ? start + call.integer(8) : start > 0 ? -start : INT64_MAX;
+  const auto cut = [&](const std::string& y) {
+    return call.emit("Slice", {y, vector({start}), vector({end}), vector({2})});
+  };
+  x = call.emit("Div", {cut(x), cut(lay(each, squares))});
+  if (const auto found = call.result().sizes.back().constant(); !call.is_none(8) && found) {
+    // A signal that is shorter ends with zeros.
+    const auto count = call.meta(0).sizes.back().constant();
+    if (!count) call.refuse("has a length and an open number of frames");
+    const int64_t missing = end - (length + step * (*count - 1));
+    if (missing > 0) x = call.emit("Pad", {x, vector({0, 0, 0, 0, 0, missing})});
+  }
+  call.finish("Squeeze", {x, vector(rank == 3 ? std::vector<int64_t>{1} : std::vector<int64_t>{0, 1})});
 }
 
 // Parts, sums and products.
@@ -184,6 +298,45 @@ void multiply_pairs(AtenCall& call) {
   call.finish("Add",
               {call.emit("Mul", {part(call, 0, 0), call.tensor(1)}), call.emit("Mul", {part(call, 0, 1), turned})});
 }
+// Of one operand or two: the sums over the products of their parts.
+void einsum_of_pairs(AtenCall& call) {
+  const Argument::List& operands = call.arg(1).list();
+  const std::string equation = call.arg(0).as<std::string>();
+  if (operands.empty() || operands.size() > 2) call.refuse("takes ", operands.size(), " operands, wanted 1 or 2");
+  // The real or the imaginary numbers of an operand; no name if it has none.
+  const auto side = [&](const Argument& operand, int64_t which) -> std::string {
+    const TensorMeta& meta = call.meta_of(operand.node());
+    if (!is_complex(meta.dtype)) return which == 0 ? call.operand(operand, DType::kF32) : std::string();
+    return call.emit("Gather",
+                     {call.file().value(operand.node()), call.scalar(static_cast<double>(which), DType::kS64)},
+                     {"axis", static_cast<int64_t>(meta.sizes.size())});
+  };
+  const auto product = [&](int64_t first, int64_t second) -> std::string {
+    std::vector<std::string> inputs = {side(operands[0], first)};
+    if (operands.size() > 1) inputs.push_back(side(operands[1], second));
+    else if (second != 0) return {};
+    if (std::any_of(inputs.begin(), inputs.end(), [](const std::string& name) { return name.empty(); })) return {};
+    return call.emit("Einsum", inputs, {"equation", equation.c_str()});
+  };
+  const auto joined = [&](const std::string& a, const char* op, const std::string& b) {
+    return with_last_axis(call, a.empty() ? b : b.empty() ? a : call.emit(op, {a, b}));
+  };
+  const std::string real = joined(product(0, 0), "Sub", product(1, 1)),
+                    imag = joined(product(0, 1), "Add", product(1, 0));
+  call.finish("Concat", {real, imag}, {"axis", -1});
+}
+void zeros(AtenCall& call) {
+  std::string sizes;
+  if (call.arg(0).is_node()) {
+    sizes = call.emit("Shape", {call.tensor(0)});
+    if (!is_pairs(call, 0)) sizes = call.emit("Concat", {sizes, call.integers_as_tensor({2})}, {"axis", 0});
+  } else {
+    Argument::List list = call.arg(0).list();
+    list.push_back(Argument(int64_t{2}));
+    sizes = call.sizes(list, false);
+  }
+  call.finish("ConstantOfShape", {sizes}, {"value", Tensor::full({1}, DType::kF32, 0)});
+}
 void permute_pairs(AtenCall& call) {
   const size_t rank = call.rank(0);
   std::vector<int64_t> order;
@@ -231,10 +384,21 @@ constexpr AtenExporter kComplexExporters[] = {
     {"conj.default", conjugate},
     {"conj_physical.default", conjugate},
     {"contiguous.default", same_pairs},
-    {"fft_fft.default", fft_along_axis<false, false>},
-    {"fft_ifft.default", fft_along_axis<true, false>},
-    {"fft_rfft.default", fft_along_axis<false, true>},
+    {"einsum.default", einsum_of_pairs},
+    {"fft_fft.default", fft<false, false>},
+    {"fft_fft2.default", fft<false, false>},
+    {"fft_fftn.default", fft<false, false>},
+    {"fft_ifft.default", fft<true, false>},
+    {"fft_ifft2.default", fft<true, false>},
+    {"fft_ifftn.default", fft<true, false>},
+    {"fft_irfft.default", fft_to_real_of_torch},
+    {"fft_irfft2.default", fft_to_real_of_torch},
+    {"fft_irfftn.default", fft_to_real_of_torch},
+    {"fft_rfft.default", fft<false, true>},
+    {"fft_rfft2.default", fft<false, true>},
+    {"fft_rfftn.default", fft<false, true>},
     {"imag.default", only_part<1>},
+    {"istft.default", inverse_short_time},
     {"mul.Tensor", multiply_pairs},
     {"neg.default", negate},
     {"permute.default", permute_pairs},
@@ -249,9 +413,11 @@ constexpr AtenExporter kComplexExporters[] = {
     {"view.default", reshape_pairs},
     {"view_as_complex.default", same_pairs},
     {"view_as_real.default", same_pairs},
+    {"zeros.default", zeros},
+    {"zeros_like.default", zeros},
 };
 // What counts axes from the front writes pairs as it writes numbers.
-constexpr std::string_view kLikeNumbers[] = {"select.int", "slice.Tensor"};
+constexpr std::string_view kLikeNumbers[] = {"select.int", "slice.Tensor", "slice_scatter.default"};
 
 constexpr AtenExporter kSignalExporters[] = {{"stft.default", short_time}};
 

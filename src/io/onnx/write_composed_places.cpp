@@ -49,7 +49,8 @@ std::string spread(AtenCall& call, const std::string& row, int64_t axis, size_t 
 }
 void scatter_rows(AtenCall& call, const std::string& row, const std::string& source, int64_t axis,
                   const char* reduction) {
-  const std::string places = spread(call, row, axis, call.rank(0), source);
+  const size_t rank = call.rank(0) + (is_complex(call.result().dtype) ? 1 : 0);  // complex numbers are pairs
+  const std::string places = spread(call, row, axis, rank, source);
   call.finish("ScatterElements", {call.tensor(0), places, source}, {"axis", axis, "reduction", reduction});
 }
 
