@@ -440,8 +440,10 @@ void bilinear(AtenCall& call) {
 void cross(AtenCall& call) {
   const Formula f(call);
   const SymShape& sizes = call.result().sizes;
-  if (call.is_none(2) || call.rank(0) != call.rank(1)) call.refuse("does not say its axis, or broadcasts");
-  const int64_t axis = call.axis(2, sizes.size());
+  // Counted from the end, as operands of fewer axes broadcast; where none is told, the first of three elements.
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const auto first = std::find(sizes.begin(), sizes.end(), SymInt(3));
+  const int64_t axis = (call.is_none(2) ? first - sizes.begin() : call.axis(2, sizes.size())) - rank;
   const auto turned = [&](size_t i, const std::vector<int64_t>& order) {
     return call.emit("Gather", {f.operand(i), call.integers_as_tensor(order)}, {"axis", axis});
   };

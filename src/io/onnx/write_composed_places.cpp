@@ -253,11 +253,25 @@ void take_along(AtenCall& call) {
     const auto flat = [&](const std::string& x) { return call.emit("Reshape", {x, call.integers_as_tensor({-1})}); };
     return call.finish("GatherElements", {flat(call.tensor(0)), flat(call.operand(1, DType::kS64))}, {"axis", 0});
   }
-  const int64_t axis = call.axis(2, call.rank(0));
-  for (size_t i = 0; i < call.rank(0); ++i)
-    if (static_cast<int64_t>(i) != axis && !(call.meta(0).sizes[i] == call.meta(1).sizes[i]))
-      call.refuse("broadcasts what it takes");
-  call.finish("GatherElements", {call.tensor(0), call.operand(1, DType::kS64)}, {"axis", axis});
+  const size_t rank = call.rank(0);
+  const int64_t axis = call.axis(2, rank);
+  std::string x = call.tensor(0), places = call.operand(1, DType::kS64);
+  bool broadcasts = false;
+  for (size_t i = 0; i < rank; ++i)
+    broadcasts |= static_cast<int64_t>(i) != axis && !(call.meta(0).sizes[i] == call.meta(1).sizes[i]);
+  if (broadcasts) {
+    // Each gets the sizes of both along the other axes.
+    std::vector<int64_t> others(rank, 1), own(rank, 0);
+    std::swap(others[static_cast<size_t>(axis)], own[static_cast<size_t>(axis)]);
+    const auto sizes_beside = [&](const std::string& tensor) {
+      const std::string sizes = call.emit("Mul", {shape(call, tensor), call.integers_as_tensor(others)});
+      return call.emit("Add", {sizes, call.integers_as_tensor(own)});
+    };
+    const std::string spread = call.emit("Expand", {x, sizes_beside(places)});
+    places = call.emit("Expand", {places, sizes_beside(x)});
+    x = spread;
+  }
+  call.finish("GatherElements", {x, places}, {"axis", axis});
 }
 // The tensors of the places along each axis.
 void where_of_each_axis(AtenCall& call) {

@@ -1,10 +1,11 @@
 // ATen operators over elements and along axes as ONNX ones. Those that map one to one stand in read_*.cpp.
-#include "io/onnx/export.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
+
+#include "io/onnx/export.h"
+#include "op/einsum.h"
 
 namespace qdq {
 namespace {
@@ -95,9 +96,10 @@ void logical(AtenCall& call) {
   call.finish(concat(dtype == DType::kBool ? "" : "Bitwise", onnx_name(kOps, name)), inputs);
 }
 
-void is_inf(AtenCall& call) {
+// isinf, isnan
+void is_special(AtenCall& call) {
   const DType dtype = call.meta(0).dtype;
-  call.finish("IsInf", {call.operand(0, is_floating(dtype) ? dtype : DType::kF32)});
+  call.finish(call.base() == "isnan" ? "IsNaN" : "IsInf", {call.operand(0, is_floating(dtype) ? dtype : DType::kF32)});
 }
 void sigmoid(AtenCall& call) { call.finish("Sigmoid", {call.operand(0, call.result().dtype)}); }
 void rsqrt(AtenCall& call) { call.finish("Reciprocal", {call.emit("Sqrt", {call.operand(0, call.result().dtype)})}); }
@@ -318,9 +320,15 @@ void arange(AtenCall& call) {
                given == 3 ? call.operand(2, dtype) : call.scalar(1, dtype)});
 }
 
+// ONNX Runtime has none of other integers than int64.
 void triangle(AtenCall& call) {
-  call.finish("Trilu", {call.tensor(0), call.scalar(static_cast<double>(call.integer(1)), DType::kS64)},
-              {"upper", call.base() == "triu"});
+  const DType dtype = call.result().dtype;
+  const bool is_cast = is_integral(dtype) && dtype != DType::kBool && dtype != DType::kS64;
+  const OnnxNames inputs = {call.operand(0, is_cast ? DType::kS64 : dtype),
+                            call.scalar(static_cast<double>(call.integer(1)), DType::kS64)};
+  const OnnxAttributes attributes = {"upper", call.base() == "triu"};
+  if (!is_cast) return call.finish("Trilu", inputs, attributes);
+  call.finish("Cast", {call.emit("Trilu", inputs, attributes)}, {"to", format::onnx_number(dtype)});
 }
 
 void sym_size(AtenCall& call) {
@@ -353,7 +361,27 @@ void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().
 void einsum(AtenCall& call) {
   std::vector<std::string> inputs;
   for (const Argument& input : call.arg(1).list()) inputs.push_back(call.operand(input, call.result().dtype));
-  call.finish("Einsum", inputs, {"equation", call.arg(0).as<std::string>().c_str()});
+  std::string text = call.arg(0).as<std::string>();
+  if (text.find("...") != std::string::npos) {
+    // ONNX Runtime wants equally many axes behind "..."; each axis gets a letter.
+    std::vector<size_t> ranks;
+    for (const Argument& input : call.arg(1).list()) ranks.push_back(call.meta_of(input.node()).sizes.size());
+    const EinsumEquation equation = parse_einsum(text, ranks);
+    std::string free;
+    for (char letter = 'z'; letter >= 'a'; --letter)
+      if (text.find(letter) == std::string::npos) free += letter;
+    std::string spelt;
+    for (const std::string& input : equation.inputs) spelt += (spelt.empty() ? "" : ",") + input;
+    spelt += "->" + equation.output;
+    for (char& letter : spelt)
+      if (letter >= '0' && letter <= '9') {
+        const auto place = static_cast<size_t>('9' - letter);
+        if (place >= free.size()) call.refuse("has more axes than ONNX has letters");
+        letter = free[place];
+      }
+    text = spelt;
+  }
+  call.finish("Einsum", inputs, {"equation", text.c_str()});
 }
 
 constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
@@ -429,7 +457,8 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"hardshrink.default", hard_shrink},
                                        {"hardsigmoid.default", hard_sigmoid},
                                        {"hardtanh.default", clip},
-                                       {"isinf.default", is_inf},
+                                       {"isinf.default", is_special},
+                                       {"isnan.default", is_special},
                                        {"le.Scalar", compare},
                                        {"le.Tensor", compare},
                                        {"leaky_relu.default", with_alpha},

@@ -50,6 +50,72 @@ TEST(OnnxScatter, MeansOfIntegersAreRefused) {
                [] { save_onnx(joined("mean", true, DType::kS64)); });
 }
 
+// y = op(inputs...) of float32 inputs and such of other types.
+void expect_written(const std::string& op, const std::vector<Tensor>& inputs, std::vector<Argument> args = {},
+                    bool is_list = false) {
+  SCOPED_TRACE(op);
+  Program program;
+  std::vector<Argument> all;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string name = concat("in", i);
+    Node* node = program.graph->create(Node::Op::kPlaceholder, name, {}, {}, name);
+    node->meta.val.value = meta_of(inputs[i]);
+    all.emplace_back(node);
+  }
+  if (is_list) all = {args.at(0), Argument(Argument::List(all.begin(), all.end()))};
+  else all.insert(all.end(), args.begin(), args.end());
+  Node* y = program.graph->call("torch.ops.aten." + op, all);
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{y})}, {}, "output");
+  infer_shapes(program);
+  const Tensor wanted = Interpreter(program, {}).run(inputs)[0].contiguous(),
+               found = Interpreter(load_onnx(save_onnx(program)), {}).run(inputs)[0].contiguous();
+  ASSERT_EQ(found.dtype(), wanted.dtype());
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  for (int64_t i = 0; i < wanted.numel(); ++i)
+    EXPECT_NEAR(found.to(DType::kF64).data<double>()[i], wanted.to(DType::kF64).data<double>()[i], 1e-6) << i;
+}
+Tensor counted(const Shape& sizes, DType dtype = DType::kF32) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 7 % 11 - 3);
+  return out.to(dtype);
+}
+
+TEST(OnnxPlaces, WhatIsTakenAlongAnAxisIsSpreadOverTheOtherAxes) {
+  const Tensor places = Tensor::of<int64_t>({1, 2, 1}, {2, 0});
+  expect_written("take_along_dim.default", {counted({2, 3, 4}), places}, {1});
+  expect_written("take_along_dim.default", {counted({1, 3, 1}), Tensor::of<int64_t>({2, 1, 2}, {2, 0, 1, 1})}, {1});
+}
+
+TEST(OnnxPlaces, CrossProductsSpreadTheirOperandsAndFindTheirAxis) {
+  expect_written("cross.default", {counted({2, 3, 4}), counted({2, 3, 4})});
+  expect_written("linalg_cross.default", {counted({2, 1, 3}), counted({4, 3})});
+}
+
+TEST(OnnxPlaces, EinsumsSpreadWhatTheirDotsStandFor) {
+  const std::string product = "...ij,...jk->...ik";
+  expect_written("einsum.default", {counted({1, 2, 3}), counted({4, 3, 5})}, {product}, true);
+  expect_written("einsum.default", {counted({4, 1, 2, 3}), counted({3, 5})}, {product}, true);
+  expect_written("einsum.default", {counted({4, 2, 3}), counted({6, 1, 3, 5})}, {product}, true);
+  const format::OnnxFile file = [&] {
+    Program program;
+    Node* x = program.graph->create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+    x->meta.val.value = meta_of(counted({2, 3}));
+    Node* y = program.graph->call("torch.ops.aten.einsum.default", {"...i->...", Argument(Argument::List{x})});
+    program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{y})}, {}, "output");
+    infer_shapes(program);
+    return format::read_onnx_file(save_onnx(program));
+  }();
+  // ONNX Runtime wants equally many axes behind the dots of each operand, so that none are written.
+  ASSERT_EQ(file.nodes.size(), 1U);
+  EXPECT_EQ(file.nodes[0].attributes.at(0).s, "zi->z");
+}
+
+TEST(OnnxPlaces, TrianglesAndQuestionsOfIntegersTakeTypesThatOnnxRuntimeHas) {
+  for (const DType dtype : {DType::kS32, DType::kS8, DType::kS64, DType::kF32})
+    for (const char* op : {"tril.default", "triu.default", "isnan.default", "isinf.default"})
+      expect_written(op, {counted({3, 4}, dtype)});
+}
+
 // A program that gives x, None, a number of each kind and the size of x.
 TEST(OnnxOutputs, NumbersAreWrittenAndNoneIsLeftOut) {
   Program program;
