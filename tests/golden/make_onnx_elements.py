@@ -469,6 +469,9 @@ def machine_learning():
        intercepts=weights[:2], post_transform="LOGISTIC", multi_class=1)  # fmt: skip
     ml("LinearClassifier of one score", "LinearClassifier", x, outputs=2, classlabels_ints=[3, 5],
        coefficients=weights[:3], intercepts=weights[:1])  # fmt: skip
+    for transform in ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]:  # which ONNX Runtime does not apply
+        ml(f"LinearClassifier of one score {transform}", "LinearClassifier", x, outputs=2, classlabels_ints=[3, 5],
+           coefficients=weights[:3], intercepts=weights[:1], post_transform=transform)  # fmt: skip
     ml("Scaler", "Scaler", x, offset=weights[:3], scale=weights[3:6])
     ml("Scaler of one", "Scaler", x, offset=weights[:1], scale=weights[3:4])
     ml("Scaler of integers", "Scaler", ints(-3, 4, 5, 3), offset=weights[:3], scale=weights[3:6])

@@ -63,7 +63,9 @@ void linear_classifier(OnnxCall& call) {
   if (is_one && labels != 2) call.refuse("has one score for ", labels, " classes");
   Node* classes = is_one ? is_positive(call, scores, 0) : call.call("argmax.default", {scores, 1});
   set_labels(call, classes, "classlabels_ints", "classlabels_strings");
-  if (is_one && transform != "NONE") call.refuse("has one score for two classes with the post_transform ", transform);
+  // ONNX Runtime transforms one score for two classes by no other function.
+  if (is_one && transform == "PROBIT")
+    call.refuse("has one score for two classes with the post_transform PROBIT; give it a coefficient row per class");
   call.set(is_one ? side_by_side(call, call.call("rsub.Scalar", {scores, 1}), scores)
                   : transformed_scores(call, scores, transform),
            1);
