@@ -201,7 +201,7 @@ class CdistOp : public CompiledOp {
 // Pools over NCHW f32: the geometry is read from the call, the loop is given.
 class PoolOp : public CompiledOp {
  public:
-  enum class Kind { kMax, kAverage, kAdaptiveAverage };
+  enum class Kind { kMax, kMaxWithPlaces, kAverage, kAdaptiveAverage };
   explicit PoolOp(Kind kind, bool is_1d = false) : kind_(kind), is_1d_(is_1d) {}
 
   Value run(const Call<Tensor>& call) override {
@@ -219,14 +219,16 @@ class PoolOp : public CompiledOp {
     } else {
       const std::vector<int64_t> stride = call.integers(2).empty() ? first : pair_of(call.integers(2), 1);
       const std::vector<int64_t> padding = pair_of(call.integers(3), 0);
-      const std::vector<int64_t> dilation =
-          kind_ == Kind::kMax ? pair_of(call.integers(4), 1) : std::vector<int64_t>{1, 1};
-      const bool ceil_mode = call.boolean(kind_ == Kind::kMax ? 5 : 4);
+      const bool is_max = kind_ == Kind::kMax || kind_ == Kind::kMaxWithPlaces;
+      const std::vector<int64_t> dilation = is_max ? pair_of(call.integers(4), 1) : std::vector<int64_t>{1, 1};
+      const bool ceil_mode = call.boolean(is_max ? 5 : 4);
       constexpr int64_t kMost = int64_t{1} << 31;  // as the reference allows
       const auto extents = {first[0], first[1], stride[0], stride[1], dilation[0], dilation[1]};
       const bool sane = std::min(extents) >= 1 && std::max(extents) <= kMost && std::min(padding[0], padding[1]) >= 0 &&
                         padding[0] <= first[0] / 2 && padding[1] <= first[1] / 2;
       if (!sane) return run_reference(call, "its window is not one that slides over an image");
+      if (kind_ == Kind::kMaxWithPlaces && std::max(dilation[0], dilation[1]) > 1)
+        return run_reference(call, "its window is dilated, and may hold no element");
       pool.kernel_h = first[0], pool.kernel_w = first[1];
       pool.stride_h = stride[0], pool.stride_w = stride[1];
       pool.pad_h = padding[0], pool.pad_w = padding[1];
@@ -244,6 +246,11 @@ class PoolOp : public CompiledOp {
     sizes[sizes.size() - 1] = pool.out_w;
     const Tensor x = given.contiguous();
     const Tensor out = uninitialized(sizes, DType::kF32);
+    if (kind_ == Kind::kMaxWithPlaces) {
+      const Tensor places = uninitialized(sizes, DType::kS64);
+      kernel::max_pool2d_places_f32(x.data<float>(), pool, out.data<float>(), places.data<int64_t>());
+      return Value::List{out, places};
+    }
     const auto loop = kind_ == Kind::kMax       ? kernel::max_pool2d_f32
                       : kind_ == Kind::kAverage ? kernel::avg_pool2d_f32
                                                 : kernel::adaptive_avg_pool2d_f32;
@@ -410,6 +417,8 @@ constexpr SimdOp kTaken[] = {
     {"aten.layer_norm.default", make<LayerNormOp>, layer_norm_obstacle},
     {"aten.batch_norm.default", make<BatchNormOp>, batch_norm_obstacle},
     {"aten.max_pool2d.default", make<PoolOp, PoolOp::Kind::kMax>, elementwise_obstacle},
+    {"aten.max_pool2d_with_indices.default", make<PoolOp, PoolOp::Kind::kMaxWithPlaces>, elementwise_obstacle},
+    {"aten.max_pool1d_with_indices.default", make<PoolOp, PoolOp::Kind::kMaxWithPlaces, true>, elementwise_obstacle},
     {"aten.avg_pool2d.default", make<PoolOp, PoolOp::Kind::kAverage>, elementwise_obstacle},
     {"aten.max_pool1d.default", make<PoolOp, PoolOp::Kind::kMax, true>, elementwise_obstacle},
     {"aten.avg_pool1d.default", make<PoolOp, PoolOp::Kind::kAverage, true>, elementwise_obstacle},

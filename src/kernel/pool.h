@@ -21,6 +21,10 @@ struct Pool2d {
 // The largest element of the window inside the image; NaN if one is NaN; -inf if the window is empty.
 void max_pool2d_f32(const float* x, const Pool2d& pool, float* out);
 
+// The same, and where in its plane each of them stands: of equal ones the first, of several NaN the last. Every window
+// holds an element of the image.
+void max_pool2d_places_f32(const float* x, const Pool2d& pool, float* out, int64_t* places);
+
 // (sum of the window in row-major order from 0) / divisor, 0 if the window is empty; the same sum and divisor as
 // PyTorch (ATen/native/cpu/AvgPoolKernel.cpp): the divisor counts the padding inside [-pad, extent + pad) if
 // count_include_pad.

@@ -77,6 +77,22 @@ void max_taps_or_nan(const float* planes, const int64_t* offsets, int64_t taps, 
   }
 }
 
+// which[i] = the number of the offset whose element max_taps_or_nan gives: of equal ones the first, of several NaN the
+// last. 0 where all are -inf.
+void largest_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* which) {
+  const hn::CappedTag<float, 16> d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    auto largest = hn::Set(d, -std::numeric_limits<float>::infinity()), place = hn::Zero(d);
+    for (int64_t t = 0; t < taps; ++t) {
+      const auto v = hn::LoadU(d, planes + offsets[t] + i);
+      const auto takes = hn::Or(hn::Gt(v, largest), hn::IsNaN(v));
+      largest = hn::IfThenElse(takes, v, largest);
+      place = hn::IfThenElse(takes, hn::Set(d, static_cast<float>(t)), place);
+    }
+    hn::StoreU(place, d, which + i);
+  }
+}
+
 // out[i] = sum of planes[offset + i] over the offsets, in order from 0; writes whole vectors.
 void sum_taps(const float* planes, const int64_t* offsets, int64_t taps, int64_t n, float* out) {
   const hn::CappedTag<float, 16> d;
@@ -112,6 +128,7 @@ namespace {
 HWY_EXPORT(has_nan);
 HWY_EXPORT(max_taps);
 HWY_EXPORT(max_taps_or_nan);
+HWY_EXPORT(largest_taps);
 HWY_EXPORT(sum_taps);
 HWY_EXPORT(divide_rows);
 
@@ -205,6 +222,32 @@ void max_pool2d_f32(const float* x, const Pool2d& pool, float* out) {
         [&](const float* values, int64_t stride, float* to) {
           store_rows(values, stride, pool.out_h, pool.out_w, nullptr, to, pool.out_w);
         });
+}
+
+void max_pool2d_places_f32(const float* x, const Pool2d& pool, float* out, int64_t* places) {
+  const int64_t plane = pool.in_h * pool.in_w, results = pool.out_h * pool.out_w;
+  std::vector<int64_t> moves;  // from the first tap
+  for (int64_t h = 0; h < pool.kernel_h; ++h)
+    for (int64_t w = 0; w < pool.kernel_w; ++w) moves.push_back(h * pool.dilation_h * pool.in_w + w * pool.dilation_w);
+  // The first element along an axis that lies in the image, for windows that hold nothing but -inf.
+  const auto inside = [](int64_t at, int64_t dilation) {
+    return at < 0 ? at + divide_up(-at, dilation) * dilation : at;
+  };
+  const auto reduce = [](const float*, const float* planes, const int64_t* offsets, int64_t taps, int64_t n,
+                         float* which) { HWY_DYNAMIC_DISPATCH(largest_taps)(planes, offsets, taps, n, which); };
+  const auto store = [&](const float* which, int64_t stride, float* to) {
+    const float* image = x + (to - out) / results * plane;
+    int64_t* place = places + (to - out);
+    for (int64_t i = 0; i < pool.out_h; ++i, which += stride)
+      for (int64_t j = 0; j < pool.out_w; ++j) {
+        int64_t y = i * pool.stride_h - pool.pad_h, z = j * pool.stride_w - pool.pad_w;
+        const auto tap = static_cast<size_t>(which[j]);
+        if (tap == 0) y = inside(y, pool.dilation_h), z = inside(z, pool.dilation_w);
+        *place = y * pool.in_w + z + moves[tap];
+        *to++ = image[*place++];
+      }
+  };
+  slide(pool, window_of(pool, true), -std::numeric_limits<float>::infinity(), x, out, reduce, store);
 }
 
 void avg_pool2d_f32(const float* x, const Pool2d& pool, float* out) {

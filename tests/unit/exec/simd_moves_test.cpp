@@ -50,6 +50,25 @@ TEST(SimdMoves, PlacesOfExtremeIntegersAreThoseOfTheReference) {
   OneCall("aten.argmin.default", {ends}).expect_equal("the smallest of all");
 }
 
+TEST(SimdMoves, PlacesOfPoolsAreThoseOfTheReference) {
+  using List = Argument::List;
+  Tensor hidden = numbers({2, 3, 9, 11}, false).clone();
+  for (int64_t i = 0; i < hidden.numel(); i += i % 50 == 9 ? 1 : 3)
+    hidden.data<float>()[i] = -std::numeric_limits<float>::infinity();
+  const Tensor none = Tensor::full({1, 2, 5, 6}, DType::kF32, -std::numeric_limits<double>::infinity());
+  for (const Tensor& x : {numbers({2, 3, 9, 11}, false), numbers({2, 3, 9, 11}, true), hidden, none,
+                          numbers({2, 3, 9, 11}, true).to(DType::kF16)})
+    for (const List& settings :
+         {List{List{2, 2}, List{2, 2}}, List{List{3, 3}, List{2, 1}, List{1, 1}, List{1, 1}, true},
+          List{List{3, 2}, List{2, 2}, List{1, 1}}, List{List{4, 3}}}) {
+      std::vector<std::variant<Tensor, Argument>> args = {x};
+      args.insert(args.end(), settings.begin(), settings.end());
+      OneCall("aten.max_pool2d_with_indices.default", args).expect_equal("two axes");
+    }
+  OneCall("aten.max_pool1d_with_indices.default", {numbers({3, 40}, true), List{3}, List{2}, List{1}})
+      .expect_equal("one axis");
+}
+
 TEST(SimdMoves, ExtremesSoFarAreThoseOfTheReference) {
   for (const DType dtype : kHalves)
     for (const bool has_nan : {false, true})

@@ -64,15 +64,29 @@ TEST(Pool, MaxIsTheLargestOfTheWindow) {
       if (at(x, i) > 0 && i % 3 != 0) at(x, i) = i % 2 == 0 ? 0.0f : -0.0f;
     at(x, 3) = NAN;
     std::vector<float> want(static_cast<size_t>(p.planes * p.out_h * p.out_w));
+    std::vector<int64_t> want_places(want.size());
     float largest = -INFINITY;
+    int64_t place = -1;
     slide(
-        p, [&](int64_t i) { largest = at(x, i) > largest || std::isnan(at(x, i)) ? at(x, i) : largest; },
-        [&](int64_t i, int64_t, int64_t) { at(want, i) = largest, largest = -INFINITY; });
+        p,
+        [&](int64_t i) {
+          if (at(x, i) > largest || std::isnan(at(x, i))) largest = at(x, i), place = i % (p.in_h * p.in_w);
+        },
+        [&](int64_t i, int64_t, int64_t) {
+          at(want, i) = largest, at(want_places, i) = place;
+          largest = -INFINITY, place = -1;
+        });
+    const bool has_empty = std::count(want_places.begin(), want_places.end(), -1) > 0;
     for (int threads : {1, 3}) {
       set_num_threads(threads);
       std::vector<float> out(want.size());
       max_pool2d_f32(x.data(), p, out.data());
       EXPECT_TRUE(same_bits(out, want));
+      if (has_empty) continue;
+      std::vector<int64_t> places(want.size());
+      max_pool2d_places_f32(x.data(), p, out.data(), places.data());
+      EXPECT_TRUE(same_bits(out, want));
+      EXPECT_EQ(places, want_places);
     }
   }
   set_num_threads(1);
