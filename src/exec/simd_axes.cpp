@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "exec/simd.h"
@@ -229,19 +231,37 @@ class ReduceOp : public CompiledOp {
   Kind kind_;
 };
 
-// linalg_vector_norm of order 2: the root of the sum of squares. Squares along the last axis stay in the caches.
-class RootOfSquaresOp : public CompiledOp {
+// linalg_vector_norm of order 1, the sum of magnitudes, and of order 2, the root of the sum of squares. Squares along
+// the last axis stay in the caches.
+class NormOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
-    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || call.number(1) != 2 || !call.is_none(4))
+    const double order = call.number(1);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || (order != 1 && order != 2) || !call.is_none(4))
       return run_reference(call, "its input is empty, not float32 or a single number, or it has another order");
+    if (order == 1) return sums_of_magnitudes(call, given);
     const Tensor x = given.contiguous(), out = is_of_rows(call) ? sums_of_rows(call, x) : sums_of(call, x);
     kernel::sqrt_f32(out.data<float>(), out.numel(), out.data<float>());
     return out;
   }
 
  private:
+  Value sums_of_magnitudes(const Call<Tensor>& call, const Tensor& given) {
+    std::vector<size_t> axes = axes_of(call, 2, given.sizes().size());
+    std::sort(axes.begin(), axes.end());
+    const size_t first = axes.front(), end = axes.back() + 1;
+    if (end - first != axes.size()) return run_reference(call, "its axes do not lie beside each other");
+    const Shape& sizes = given.sizes();
+    const auto extent = [&](size_t from, size_t to) {
+      return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(from),
+                             sizes.begin() + static_cast<std::ptrdiff_t>(to), int64_t{1}, std::multiplies<>());
+    };
+    const Tensor x = given.contiguous(), out = uninitialized(constant_shape(result_meta(call).sizes), DType::kF32);
+    kernel::sum_magnitudes_f32(x.data<float>(), extent(0, first), extent(first, end), extent(end, sizes.size()),
+                               out.data<float>());
+    return out;
+  }
   static bool is_of_rows(const Call<Tensor>& call) {
     if (call.is_none(2)) return false;
     const std::vector<int64_t> axes = call.integers(2);
@@ -389,11 +409,12 @@ std::unique_ptr<CompiledOp> make_log_softmax(const Node&, bool) {
 template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Node&, bool) {
   return std::make_unique<ReduceOp>(kind);
 }
-std::unique_ptr<CompiledOp> make_root_of_squares(const Node&, bool) { return std::make_unique<RootOfSquaresOp>(); }
+std::unique_ptr<CompiledOp> make_norm(const Node&, bool) { return std::make_unique<NormOp>(); }
 std::unique_ptr<CompiledOp> make_cosine(const Node&, bool) { return std::make_unique<CosineOp>(); }
 std::unique_ptr<CompiledOp> make_glu(const Node&, bool) { return std::make_unique<GluOp>(); }
 std::string norm_obstacle(const Node& node) {
-  if (argument_of(node, 1).number().value_or(2) != 2) return "its order is not 2";
+  const double order = argument_of(node, 1).number().value_or(2);
+  if (order != 1 && order != 2) return "its order is neither 1 nor 2";
   return elementwise_obstacle(node);
 }
 std::unique_ptr<CompiledOp> make_concat(const Node&, bool) { return std::make_unique<ConcatOp>(); }
@@ -411,7 +432,7 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.max.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.min.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
-    {"aten.linalg_vector_norm.default", make_root_of_squares, norm_obstacle},
+    {"aten.linalg_vector_norm.default", make_norm, norm_obstacle},
     {"aten.cosine_similarity.default", make_cosine, matmul_obstacle},
     {"aten.glu.default", make_glu, elementwise_obstacle},
     {"aten.logsumexp.default", make_reduce<ReduceOp::Kind::kLogSumExp>, elementwise_obstacle},

@@ -49,6 +49,8 @@ void elu_f32(const float* x, int64_t n, float alpha, float scale, float input_sc
 float sum_f32(const float* x, int64_t n);
 // out[r] = that of row r of x[rows, columns].
 void sum_rows_f32(const float* x, int64_t rows, int64_t columns, float* out);
+// out[o, i] = the sum over k ascending of |x[o, k, i]|, x being [outer, count, inner]; in double, rounded once.
+void sum_magnitudes_f32(const float* x, int64_t outer, int64_t count, int64_t inner, float* out);
 
 // Rows of x[rows, columns]: exp(x - max) / sum. log_softmax: (x - max) - log(sum).
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out);

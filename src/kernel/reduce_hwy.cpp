@@ -166,6 +166,34 @@ bool smallest(const float* x, int64_t n, float* out) {
                  [](V a, V b) HWY_ATTR { return hn::IfThenElse(hn::Lt(b, a), b, a); });
 }
 
+using DD = hn::CappedTag<double, 8>;
+constexpr auto kDoubles = static_cast<int64_t>(HWY_MAX_LANES_D(DD));
+
+// out[i] = the sum over k ascending of |x[k * inner + i]| in double.
+template <size_t kTogether> HWY_INLINE void add_magnitudes(const float* x, int64_t count, int64_t inner, float* out) {
+  const DD d;
+  const hn::Rebind<float, DD> floats;
+  hn::Vec<DD> sums[kTogether];
+  for (auto& sum : sums) sum = hn::Zero(d);
+  for (int64_t k = 0; k < count; ++k)
+    for (size_t j = 0; j < kTogether; ++j) {
+      const float* at = x + k * inner + static_cast<int64_t>(j) * kDoubles;
+      sums[j] = hn::Add(sums[j], hn::PromoteTo(d, hn::Abs(hn::LoadU(floats, at))));
+    }
+  for (size_t j = 0; j < kTogether; ++j)
+    hn::StoreU(hn::DemoteTo(floats, sums[j]), floats, out + static_cast<int64_t>(j) * kDoubles);
+}
+void sum_magnitudes(const float* x, int64_t count, int64_t inner, float* out) {
+  int64_t i = 0;
+  for (; i + 4 * kDoubles <= inner; i += 4 * kDoubles) add_magnitudes<4>(x + i, count, inner, out + i);
+  for (; i + kDoubles <= inner; i += kDoubles) add_magnitudes<1>(x + i, count, inner, out + i);
+  for (; i < inner; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < count; ++k) sum += std::fabs(static_cast<double>(x[k * inner + i]));
+    out[i] = static_cast<float>(sum);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace qdq::kernel
 HWY_AFTER_NAMESPACE();
@@ -178,11 +206,20 @@ HWY_EXPORT(layer_norm);
 HWY_EXPORT(rms_norm);
 HWY_EXPORT(largest);
 HWY_EXPORT(smallest);
+HWY_EXPORT(sum_magnitudes);
 
 // Calls run(first row, rows) on ranges worth a thread.
 template <class Run> void for_rows(int64_t rows, int64_t columns, Run&& run) {
   parallel_for(rows, std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1)),
                [&](int64_t begin, int64_t end) { run(begin, end - begin); });
+}
+
+// Of rows, `kRows` at a time, so that a sum need not wait for itself.
+template <int64_t kRows> void magnitudes_of_rows(const float* x, int64_t n, float* out) {
+  double sums[kRows] = {};
+  for (int64_t k = 0; k < n; ++k)
+    for (int64_t r = 0; r < kRows; ++r) sums[r] += std::fabs(static_cast<double>(x[r * n + k]));
+  for (int64_t r = 0; r < kRows; ++r) out[r] = static_cast<float>(sums[r]);
 }
 
 }  // namespace
@@ -196,6 +233,15 @@ float sum_f32(const float* x, int64_t n) {
 void sum_rows_f32(const float* x, int64_t rows, int64_t columns, float* out) {
   for_rows(rows, columns, [&](int64_t row, int64_t count) {
     HWY_DYNAMIC_DISPATCH(sum_rows)(x + row * columns, count, columns, out + row);
+  });
+}
+
+void sum_magnitudes_f32(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) {
+  for_rows(outer, count * inner, [&](int64_t first, int64_t rows) {
+    const int64_t end = first + rows;
+    int64_t o = first;
+    for (; inner == 1 && o + 8 <= end; o += 8) magnitudes_of_rows<8>(x + o * count, count, out + o);
+    for (; o < end; ++o) HWY_DYNAMIC_DISPATCH(sum_magnitudes)(x + o * count * inner, count, inner, out + o * inner);
   });
 }
 

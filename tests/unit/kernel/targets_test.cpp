@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "base/parallel.h"
@@ -172,6 +173,18 @@ void expect_rows_of_plain_loops(const char* target) {
       EXPECT_TRUE(extreme_f32(row, n, true, &largest) && extreme_f32(row, n, false, &smallest)) << target;
       EXPECT_EQ(largest, *std::max_element(row, row + n)) << target << " " << n;
       EXPECT_EQ(smallest, *std::min_element(row, row + n)) << target << " " << n;
+    }
+    // Magnitudes of rows, of columns, and of each element.
+    for (const auto& [outer, depth, inner] : {std::tuple{kRows, n, int64_t{1}}, std::tuple{int64_t{1}, kRows, n},
+                                              std::tuple{kRows * n, int64_t{1}, int64_t{1}}}) {
+      std::vector<float> magnitudes(static_cast<size_t>(outer * inner));
+      sum_magnitudes_f32(x.data(), outer, depth, inner, magnitudes.data());
+      for (int64_t i = 0; i < outer * inner; ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          sum += std::fabs(static_cast<double>(x[static_cast<size_t>((i / inner * depth + k) * inner + i % inner)]));
+        EXPECT_EQ(magnitudes[static_cast<size_t>(i)], static_cast<float>(sum)) << target << " " << n;
+      }
     }
     std::vector<int64_t> a(x.size()), backwards(x.size());
     for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<int64_t>(i) * 7 % 5 + (int64_t{1} << 40);
