@@ -14,6 +14,7 @@
 #include "io/model.h"
 #include "kernel/difference.h"
 #include "lower/lower.h"
+#include "quant/sample_rows.h"
 #include "report/evaluation.h"
 
 namespace qdq {
@@ -68,20 +69,28 @@ void add_error(const Tensor& reference, const Tensor& output, Score& score) {
   score.noise += difference.noise;
 }
 
-// The first row of a batch with a number that is none.
-std::optional<int64_t> row_with_nan(const std::vector<Tensor>& inputs) {
-  std::optional<int64_t> first;
-  for (const Tensor& input : inputs) {
-    if (!is_floating(input.dtype()) || input.dim() == 0 || input.numel() == 0) continue;
-    const Tensor flat = input.to(DType::kF32).contiguous();
-    const std::span<const float> values = flat.span<float>();
-    const auto at = std::find_if(values.begin(), values.end(), [](float value) { return std::isnan(value); });
-    if (at == values.end()) continue;
-    const int64_t row = (at - values.begin()) / (input.numel() / input.size(0));
-    first = std::min(row, first.value_or(row));
+// Finds the first of the samples with a number that is none, as batches come in turn.
+class MissingNumbers {
+ public:
+  void add(const std::vector<Tensor>& inputs) {
+    std::optional<int64_t> first;
+    for (const Tensor& input : inputs)
+      if (const auto row = row_with(input, [](float value) { return std::isnan(value); }))
+        first = std::min(*row, first.value_or(*row));
+    if (first && !missing_) missing_ = samples_ + *first;
+    samples_ += samples_of(inputs);
   }
-  return first;
-}
+  // `so_that`: what comes of it.
+  void warn(const char* so_that, Host& host) const {
+    if (!missing_) return;
+    host.print_error(concat("qdq: warning: sample ", *missing_, " (counted from 0) holds NaN, so that ", so_that,
+                            "; remove it from the data\n"));
+  }
+
+ private:
+  int64_t samples_ = 0;
+  std::optional<int64_t> missing_;
+};
 
 // All models on the same batches in turn.
 void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Measure* measure, Host& host) {
@@ -92,16 +101,12 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
               model.data->num_batches(), " batches, ", models[0].score.model, " ", models[0].data->num_samples(),
               " in ", batches, "; give --batch-size, or export both with an open batch size");
   Progress progress(host, "evaluating", batches, "batches");
-  int64_t samples = 0;
-  std::optional<int64_t> missing;  // the first sample with NaN
+  MissingNumbers missing;
   for (int64_t i = 0; i < batches; ++i) {
     Tensor reference;
     for (Evaluated& model : models) {
       const std::vector<Tensor> inputs = model.data->batch(i);
-      if (!reference.defined()) {
-        if (const auto row = row_with_nan(inputs); row && !missing) missing = samples + *row;
-        samples += inputs[0].dim() > 0 ? inputs[0].size(0) : 1;
-      }
+      if (!reference.defined()) missing.add(inputs);
       const std::vector<Tensor> outputs = model.run(inputs, host);
       Score& score = model.score;
       score.classifies = score.classifies && !outputs.empty() && is_classification(outputs[0]);
@@ -113,9 +118,7 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
     }
     progress.advance();
   }
-  if (missing)
-    host.print_error(concat("qdq: warning: sample ", *missing,
-                            " (counted from 0) holds NaN, so that its answers say nothing; remove it from the data\n"));
+  missing.warn("its answers say nothing", host);
 }
 
 // All batches of an output as one array, or each as one where their sizes differ behind the first axis, or where it is
@@ -279,12 +282,16 @@ void run(const RunOptions& options, Host& host) {
     const auto data = open_samples(options.inputs, program, options.data_options, host);
     Progress progress(host, "running", data->num_batches(), "batches");
     data->expect(0, data->num_batches());
+    MissingNumbers missing;
     for (int64_t i = 0; i < data->num_batches(); ++i) {
-      const std::vector<Tensor> outputs = session.run(data->batch(i));
+      const std::vector<Tensor> inputs = data->batch(i);
+      missing.add(inputs);
+      const std::vector<Tensor> outputs = session.run(inputs);
       parts.resize(outputs.size());
       for (size_t o = 0; o < outputs.size(); ++o) parts[o].push_back(outputs[o]);
       progress.advance();
     }
+    missing.warn("its outputs say nothing, and a clamp may hide that", host);
   }
   std::vector<format::NamedTensor> arrays;
   for (size_t o = 0; o < parts.size(); ++o) add_output(concat("output_", o), parts[o], arrays);
@@ -370,7 +377,7 @@ void add_run(CommandLine& line) {
   add_session_options(*verb, options->session);
   add_data_options(*verb, options->data_options);
   for (const char* option : {"--preprocess", "--batch-size", "--limit"})
-    verb->get_option("--generate")->excludes(verb->get_option(option));
+    verb->get_option("--generate")->excludes(verb->get_option(option)->needs(inputs));
 }
 
 void add_evaluate(CommandLine& line) {

@@ -8,6 +8,7 @@
 #include "base/disk_blocks.h"
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
+#include "quant/sample_rows.h"
 #include "quant/unknown_operators.h"
 #include "quant/written_values.h"
 
@@ -28,15 +29,25 @@ std::optional<int64_t> channels_of(const Node& node, int64_t axis) {
   return meta->sizes[static_cast<size_t>(wrap_axis(axis, static_cast<int64_t>(meta->sizes.size())))].constant();
 }
 
-void check_inputs(const Program& program, const std::vector<Tensor>& inputs) {
+// ", in sample 21 of this calibration (counted from 0)" of values that have a row for each of the batch's `samples`, of
+// which the first has `number`; else empty.
+std::string place_of(const Tensor& values, bool (*is_odd)(float), int64_t number, int64_t samples) {
+  if (values.dim() == 0 || values.size(0) != samples) return "";
+  const std::optional<int64_t> row = row_with(values, is_odd);
+  return row ? concat(" in sample ", number + *row, " of this calibration (counted from 0)") : "";
+}
+
+bool is_nan(float value) { return std::isnan(value); }
+bool is_infinite(float value) { return std::isinf(value); }
+
+void check_inputs(const Program& program, const std::vector<Tensor>& inputs, int64_t number, int64_t samples) {
   const std::vector<Node*> placeholders = program.graph->placeholders();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || inputs[i].dtype() != DType::kF32) continue;
-    const Tensor flat = inputs[i].contiguous();
-    for (const float value : flat.span<float>())
-      QDQ_CHECK(!std::isnan(value), kInvalidArgument, "the calibration input ",
-                i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i),
-                " holds NaN; observers would take it over, so remove it from the data");
+    QDQ_CHECK(!row_with(inputs[i], is_nan), kInvalidArgument, "the calibration input ",
+              i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i), " holds NaN",
+              place_of(inputs[i], is_nan, number, samples),
+              "; observers would take it over, so remove it from the data");
   }
 }
 
@@ -60,24 +71,30 @@ bool has_finite_mask(const Tensor& values, float least) {
          std::all_of(all.begin(), all.end(), [&](float value) { return is_hidden(value) || is_seen(value); });
 }
 
+}  // namespace
+
 // Once for a program. Observers count no infinity, and its integer is that of the largest or least finite value; large
 // numbers they do count, and all others become one integer.
-void warn_of_masks(const Node& observed, const Tensor& values, const FloatRange& range,
-                   std::vector<std::string>& warnings) {
-  constexpr std::string_view kWhat = ", as masks of attention do, and integers ";
-  const auto is_told = [&](const std::string& warning) { return warning.find(kWhat) != std::string::npos; };
-  if (range.min > range.max || std::any_of(warnings.begin(), warnings.end(), is_told)) return;  // a tensor of nothing
-  const bool is_infinite = std::isinf(range.min) || std::isinf(range.max);
-  if (!is_infinite && !has_finite_mask(values, range.min)) return;
-  const std::string has =
-      is_infinite ? "infinities" : concat("values down to ", static_cast<double>(range.min), ", far below all others");
-  warnings.push_back(concat(
-      observed.name(), " has ", has, kWhat,
-      is_infinite ? "have none: what it masks still has a weight" : "that reach so far do not tell those others apart",
-      "; recover accuracy (--recover) or leave it in float"));
+void Prepared::Impl::warn_of_masks(const Node& observed, const Tensor& values, const FloatRange& range) {
+  if (range.min > range.max || is_told_of_masks) return;  // a tensor of nothing
+  const bool has_infinities = std::isinf(range.min) || std::isinf(range.max);
+  if (!has_infinities && !has_finite_mask(values, range.min)) return;
+  is_told_of_masks = true;
+  if (has_infinities && observed.op() == Node::Op::kPlaceholder) {
+    warnings.push_back(
+        concat("the input ", observed.name(), " has infinities", place_of(values, is_infinite, samples_before, samples),
+               ", and integers have none: remove them from the data, or, if they mask attention, recover "
+               "accuracy (--recover) or leave the input in float"));
+    return;
+  }
+  const std::string has = has_infinities
+                              ? "infinities"
+                              : concat("values down to ", static_cast<double>(range.min), ", far below all others");
+  warnings.push_back(concat(observed.name(), " has ", has, ", as masks of attention do, and integers ",
+                            has_infinities ? "have none: what it masks still has a weight"
+                                           : "that reach so far do not tell those others apart",
+                            "; recover accuracy (--recover) or leave it in float"));
 }
-
-}  // namespace
 
 std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
   if (node.op() != Node::Op::kCallModule) return std::nullopt;
@@ -141,7 +158,7 @@ void Prepared::Impl::make_interpreter() {
       std::optional<FloatRange> found;
       if (range != nullptr) found = {range->min, range->max};
       else if (!known && observer.wants_range() && is_floating(x->dtype())) found = range_of(*x);
-      if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found, warnings);
+      if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found);
       Tensor seen = known ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
       for (const EqualizedLayer& layer : equalized)
         if (layer.observed_as == node.name()) layer.input->forward(*x);
@@ -151,7 +168,9 @@ void Prepared::Impl::make_interpreter() {
       const std::string_view remedy = is_floating(x->dtype())
                                           ? "; look for infinite or huge numbers in the calibration data"
                                           : "; leave them in float";
-      throw Error(error.code, concat(error.message, ", the values of ", observed->name(), remedy), observed->name());
+      const std::string where = is_floating(x->dtype()) ? place_of(*x, is_nan, samples_before, samples) : "";
+      throw Error(error.code, concat(error.message, ", the values of ", observed->name(), where, remedy),
+                  observed->name());
     }
   };
   interpreter->set_module_handler(observe, [this](const Node& node) {
@@ -171,7 +190,8 @@ const std::vector<std::string>& Prepared::warnings() const { return impl_->warni
 
 std::vector<Tensor> Prepared::run(const std::vector<Tensor>& inputs, const OnObserved& on_observed) {
   impl_->check_idle();
-  check_inputs(impl_->program, inputs);
+  impl_->samples_before += std::exchange(impl_->samples, samples_of(inputs));
+  check_inputs(impl_->program, inputs, impl_->samples_before, impl_->samples);
   if (!impl_->interpreter) impl_->make_interpreter();
   impl_->looks_done = 0;
   impl_->on_observed = on_observed ? &on_observed : nullptr;

@@ -68,6 +68,8 @@ struct Prepared::Impl {
   int64_t looks = 0, looks_done = 0;        // of observers at values of one batch
   const OnObserved* on_observed = nullptr;  // while a batch runs, if somebody wants to know
   bool is_running = false;
+  int64_t samples_before = 0, samples = 0;  // shown before the newest batch, and in it
+  bool is_told_of_masks = false;
 
   // Throws Error{kInvalidArgument} while a batch runs: a callback must not take away what it runs on.
   void check_idle() const {
@@ -87,6 +89,7 @@ struct Prepared::Impl {
   // Whether set_range takes observers()[index].
   bool takes_range(size_t index) const;
   void make_interpreter();
+  void warn_of_masks(const Node& observed, const Tensor& values, const FloatRange& range);
   // Lets the observers that see nothing but constants see them: one look is enough.
   void observe_constants();
 };

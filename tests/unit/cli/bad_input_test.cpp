@@ -156,7 +156,7 @@ TEST_F(BadInput, CalibrationDataThatDoesNotFit) {
   broken.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
   refuses_data(data(broken), {"the calibration input 'x' holds NaN"});
   broken.data<float>()[3] = std::numeric_limits<float>::infinity();
-  refuses_data(data(broken), {"holds NaN, the values of linear", "infinite"});
+  refuses_data(data(broken), {"holds NaN, the values of linear in sample 0 of", "infinite"});
 }
 
 }  // namespace

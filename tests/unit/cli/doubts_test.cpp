@@ -108,6 +108,17 @@ TEST_F(DoubtsTest, WarnsOnceOfInfinitiesThatIntegersDoNotHave) {
   }
 }
 
+TEST_F(DoubtsTest, NamesTheFirstSampleWithAnInfinity) {
+  const Tensor samples = noise({10, 4}, 1, 1);
+  for (const size_t row : {9, 6}) samples.span<float>()[row * 4 + 1] = INFINITY;
+  host.contents["odd.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", samples}});
+  host.contents["m.onnx"] = masks_by(-8);
+  ASSERT_EQ(run({"quantize", "m.onnx", "--calibrate", "odd.npz", "-o", "out.onnx"}), 0) << host.err;
+  EXPECT_TRUE(says("the input x has infinities in sample 6 of this calibration (counted from 0), and integers"))
+      << host.err;
+  EXPECT_FALSE(says("sample 9")) << host.err;
+}
+
 TEST_F(DoubtsTest, WarnsOnceOfFiniteMasksThatTakeTheRange) {
   host.contents["some.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({10, 4}, 1, 1)}});
   const std::vector<std::string> words = {"quantize", "m.onnx", "--calibrate", "some.npz", "-o", "out.onnx"};

@@ -86,6 +86,15 @@ TEST_F(WordsTest, EvaluateTellsOfSamplesThatAreNoNumbers) {
   host.contents["data.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", samples}});
   ASSERT_EQ(run(words), 0) << host.err;
   EXPECT_TRUE(says("warning: sample 6 (counted from 0) holds NaN, so that its answers say nothing")) << host.err;
+  ASSERT_EQ(run({"run", "model.pt2", "--inputs", "data.npz", "-o", "out.npz", "--batch-size", "4"}), 0) << host.err;
+  EXPECT_TRUE(says("warning: sample 6 (counted from 0) holds NaN, so that its outputs say nothing")) << host.err;
+}
+
+TEST_F(WordsTest, SamplesAreLimitedOnlyWhereThereAreSome) {
+  for (const char* option : {"--limit", "--batch-size", "--preprocess"}) {
+    EXPECT_EQ(run({"run", "model.pt2", "-o", "out.npz", option, "3"}), 2) << option;
+    EXPECT_TRUE(says(concat(option, " requires --inputs"))) << host.err;
+  }
 }
 
 TEST_F(WordsTest, OutputsThatAreNumbersOrNothingAreTold) {

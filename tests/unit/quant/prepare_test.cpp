@@ -286,12 +286,15 @@ TEST(Prepare, WarnsWhereNothingIsQuantized) {
             "inspect --explain, tells why");
 }
 
-TEST(Prepare, RefusesNaNNamingTheInput) {
+TEST(Prepare, RefusesNaNNamingTheInputAndTheSample) {
   Prepared prepared =
       prepare(two_consumers(), [](Graph& g, Annotations& a) { a[g.find("relu")].output_qspec = int8_spec(); });
   Tensor x = sample({2, 3}, 1);
+  prepared.run({x});
   x.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_NE(message_of([&] { prepared.run({x}); }).find("'x' holds NaN"), std::string::npos);
+  EXPECT_NE(
+      message_of([&] { prepared.run({x}); }).find("'x' holds NaN in sample 3 of this calibration (counted from 0)"),
+      std::string::npos);
 }
 
 // Packed weights and values would go while they are read.
