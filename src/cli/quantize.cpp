@@ -122,6 +122,7 @@ std::string report_of(const QuantizeOptions& options, const Shown& shown, const 
   report.update(evaluation_of(shown, converted, host));
   Data& data = calibration ? *calibration : *shown.data;
   const FloatProgram floats(prepared);
+  if (!has_layers_to_compare(floats.program())) return report_html(report);
   LayerComparison errors(floats.program(), {&converted});
   const int64_t batches =
       std::min(data.num_batches(), std::max<int64_t>(1, kSamples * data.num_batches() / data.num_samples()));

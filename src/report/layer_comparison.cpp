@@ -199,6 +199,11 @@ void LayerComparison::Sums::add(const Tensor& reference, const Tensor& found, in
   }
 }
 
+bool has_layers_to_compare(const Program& program) {
+  const std::vector<Node*> nodes = program.graph->nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return is_compared(*node); });
+}
+
 LayerComparison::LayerComparison(LayerComparison&&) noexcept = default;
 LayerComparison::~LayerComparison() = default;
 

@@ -12,6 +12,9 @@
 
 namespace qdq {
 
+// Whether a program has operators with float values, which alone are compared.
+bool has_layers_to_compare(const Program& program);
+
 // Compares one or more candidates (int8 programs, or others of the same model) with a reference on the same inputs, as
 // PyTorch's Numeric Suite does. Nothing else is known of the programs: each may come from any file. An operator of the
 // reference and one of a candidate belong together if they carry the same debug handle

@@ -87,5 +87,22 @@ TEST_F(CliTest, TheReportShowsWhatEvaluateTells) {
   EXPECT_EQ(run(quantize({"--test", "test.npz"})), 2);
 }
 
+// Nothing that could be compared has float values.
+TEST_F(CliTest, AModelOfIntegersAloneHasAReport) {
+  Program program = classifier();
+  Graph& graph = *program.graph;
+  Node* output = graph.output_node();
+  {
+    const auto point = graph.insert_before(output);
+    output->set_arg(
+        0, Argument(Argument::List{graph.call("torch.ops.aten.argmax.default", {graph.placeholders()[0], 1})}));
+  }
+  graph.eliminate_dead_code();
+  infer_shapes(program);
+  host.contents["model.pt2"] = save_pt2(program);
+  ASSERT_EQ(run(quantize({"--report", "r.html"})), 0) << host.err;
+  EXPECT_FALSE(report_in(host.contents["r.html"]).contains("errors"));
+}
+
 }  // namespace
 }  // namespace qdq::report_test
