@@ -289,6 +289,20 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, batches_to_judge(*data), wanted)) warn(warning, host);
 }
+// Refuses before the samples are run what could not be written behind them: operators of the float program, which stay.
+void check_form(const QuantizeOptions& options, const Prepared& prepared) {
+  if (!options.output.ends_with(".onnx")) return;
+  Program floats = prepared.program().clone();
+  for (Node* node : floats.graph->nodes()) {
+    if (node->op() != Node::Op::kCallModule) continue;  // an observer
+    node->replace_all_uses_with(node->arg(0).node());
+    floats.graph->erase(node);
+  }
+  OnnxOptions onnx;
+  onnx.opset = options.onnx.opset;
+  save_program(floats, options.output, onnx);
+}
+
 
 std::string calibration_text(const Calibration& calibration) {
   std::string out;
@@ -507,6 +521,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
   if (options.quantizer.qat) move_exported_model_to_eval(prepared);
   for (const std::string& warning : prepared.warnings()) warn(warning, host);
   calibration.began = host.now_seconds();
+  if (calibration.data) check_form(options, prepared);
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});

@@ -104,5 +104,24 @@ TEST_F(CliTest, AModelOfIntegersAloneHasAReport) {
   EXPECT_FALSE(report_in(host.contents["r.html"]).contains("errors"));
 }
 
+// Whoever calibrates for an hour should not be told at its end.
+TEST_F(CliTest, WhatHasNoOnnxFormIsRefusedBeforeTheCalibration) {
+  Program program = classifier();
+  Graph& graph = *program.graph;
+  Node* output = graph.output_node();
+  {
+    const auto point = graph.insert_before(output);
+    output->set_arg(0,
+                    Argument(Argument::List{graph.call("torch.ops.aten.digamma.default", {output->arg(0).list()[0]})}));
+  }
+  infer_shapes(program);
+  host.contents["model.pt2"] = save_pt2(program);
+  ASSERT_EQ(run(quantize()), 0) << host.err;
+  EXPECT_NE(host.err.find("calibrating"), std::string::npos) << host.err;
+  ASSERT_EQ(run({"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.onnx"}), 1) << host.err;
+  EXPECT_NE(host.err.find("no ONNX form for torch.ops.aten.digamma.default"), std::string::npos) << host.err;
+  EXPECT_EQ(host.err.find("calibrating"), std::string::npos) << host.err;
+}
+
 }  // namespace
 }  // namespace qdq::report_test
