@@ -17,8 +17,10 @@ void convert(const ConvertFileOptions& options, Host& host) {
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
   print_summary(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ",
-                       human_bytes(written.size()), "\n"),
-                {{"output", options.output}, {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}}},
+                       human_bytes(written.size()), "\n", note_line(written.note)),
+                {{"output", options.output},
+                 {"bytes", {{"before", model.file_bytes}, {"after", written.size()}}},
+                 {"note", written.note}},
                 options.json, host);
 }
 

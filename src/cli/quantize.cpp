@@ -178,8 +178,7 @@ std::string verdicts_line(const Program& converted, const RuntimeProfile& profil
   const ProductCount count = count_products(runtime_verdicts(converted, profile));
   std::string out = concat("  in integers       ", count.in_integers, " of ", count.total,
                            count.total == 1 ? " product" : " products", " by ", profile.runtime, "\n");
-  if (!profile.note.empty()) out += concat("  note              ", profile.note, "\n");
-  return out;
+  return out + note_line(std::string(profile.note));
 }
 
 void warn(const std::string& message, Host& host) { host.print_error(concat("qdq: warning: ", message, "\n")); }
@@ -289,6 +288,7 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, batches_to_judge(*data), wanted)) warn(warning, host);
 }
+
 // Refuses before the samples are run what could not be written behind them: operators of the float program, which stay.
 void check_form(const QuantizeOptions& options, const Prepared& prepared) {
   if (!options.output.ends_with(".onnx")) return;
@@ -302,7 +302,6 @@ void check_form(const QuantizeOptions& options, const Prepared& prepared) {
   onnx.opset = options.onnx.opset;
   save_program(floats, options.output, onnx);
 }
-
 
 std::string calibration_text(const Calibration& calibration) {
   std::string out;
@@ -350,8 +349,8 @@ std::string size_text(uint64_t before, uint64_t after) {
 
 // What is printed at the end; `profile` is null without --for.
 void print_quantized(const QuantizeOptions& options, const Prepared& prepared, const Program& converted,
-                     const Calibration& calibration, const RuntimeProfile* profile, std::pair<uint64_t, uint64_t> bytes,
-                     double began, Host& host) {
+                     const Calibration& calibration, const RuntimeProfile* profile, const std::string& note,
+                     std::pair<uint64_t, uint64_t> bytes, double began, Host& host) {
   std::string out = concat("wrote ", options.output, "\n", calibration_text(calibration));
   // Integers spelled out no longer tell which layers they belong to.
   std::optional<Program> plain;
@@ -364,11 +363,13 @@ void print_quantized(const QuantizeOptions& options, const Prepared& prepared, c
   out += float_layers_text(integers);
   if (profile) out += verdicts_line(converted, *profile);
   const double seconds = host.now_seconds() - began;
+  out += note_line(note);
   out += concat(size_text(bytes.first, bytes.second), "  time              ", human_seconds(seconds), "\n");
   format::Json fields = {{"output", options.output},
                          {"bytes", {{"before", bytes.first}, {"after", bytes.second}}},
                          {"layers", {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}}},
                          {"left", format::Json::array()},
+                         {"note", note},
                          {"seconds", seconds}};
   for (const LeftInFloat& node : left)
     fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
@@ -520,8 +521,8 @@ void quantize(const QuantizeOptions& options, Host& host) {
                                             : prepare_pt2e(std::move(model.program), *quantizer, backends);
   if (options.quantizer.qat) move_exported_model_to_eval(prepared);
   for (const std::string& warning : prepared.warnings()) warn(warning, host);
-  calibration.began = host.now_seconds();
   if (calibration.data) check_form(options, prepared);
+  calibration.began = host.now_seconds();
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
@@ -540,13 +541,13 @@ void quantize(const QuantizeOptions& options, Host& host) {
     host.files.write(options.report, format::bytes_of(report));
   }
   written.write(host.files);
-  const bool can_saturate = profile == nullptr || profile->saturates || !options.output.ends_with(".onnx");
-  if (!written.warning.empty() && can_saturate) warn(written.warning, host);
+  if (!written.warning.empty()) warn(written.warning, host);
   if (timed)
     calibration.times =
         layer_times(*timed, options.use_reference_representation ? convert_pt2e(prepared) : converted.clone(),
                     calibration.data->batch(0));
-  print_quantized(options, prepared, converted, calibration, profile, bytes, began, host);
+  const std::string note = profile == nullptr || profile->saturates ? written.note : "";
+  print_quantized(options, prepared, converted, calibration, profile, note, bytes, began, host);
 }
 
 void add_quantize(CommandLine& line) {

@@ -52,7 +52,7 @@ WrittenFile write_one(const QuantizeOptions& options, const Program& floats, con
   written.write(host.files);
   out.bytes = written.size();
   out.has_data = !written.data.empty();
-  out.saturates = !written.warning.empty() && !file.onnx.unsigned_weights;
+  out.saturates = !written.note.empty() && !file.onnx.unsigned_weights;
   return out;
 }
 

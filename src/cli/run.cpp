@@ -355,6 +355,10 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   host.print(format::print_json(rows_of(models, has_labels), 1) + "\n");
 }
 
+std::string note_line(const std::string& note) {
+  return note.empty() ? "" : concat("  note              ", note, "\n");
+}
+
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host) {
   if (json) host.print(format::print_json(fields, 1) + "\n");
   else if (!host.is_quiet()) host.print(text);

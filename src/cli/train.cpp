@@ -220,16 +220,17 @@ void train_on(const TrainOptions& options, const std::string& identity, Prepared
 }
 
 void print_trained(const TrainOptions& options, const std::vector<double>& epoch_losses, double lr, int64_t samples,
-                   int64_t layers, int64_t quantized, std::pair<uint64_t, uint64_t> bytes, double seconds, Host& host) {
+                   int64_t layers, int64_t quantized, std::pair<uint64_t, uint64_t> bytes, const std::string& note,
+                   double seconds, Host& host) {
   std::string out;
   for (size_t epoch = 0; epoch < epoch_losses.size(); ++epoch)
     out += concat("  epoch ", epoch + 1, "  loss ", loss_text(epoch_losses[epoch]), "\n");
   char rate[32];
   std::snprintf(rate, sizeof rate, "%.2g", lr);
-  const std::string text =
-      concat("wrote ", options.output, "\n  trained on ", samples, " samples\n", out, "  learning rate     ", rate,
-             "\n  layers quantized  ", quantized, " of ", layers, "\n  size              ", human_bytes(bytes.first),
-             " -> ", human_bytes(bytes.second), "\n  time              ", human_seconds(seconds), "\n");
+  const std::string text = concat("wrote ", options.output, "\n  trained on ", samples, " samples\n", out,
+                                  "  learning rate     ", rate, "\n  layers quantized  ", quantized, " of ", layers,
+                                  "\n", note_line(note), "  size              ", human_bytes(bytes.first), " -> ",
+                                  human_bytes(bytes.second), "\n  time              ", human_seconds(seconds), "\n");
   Json losses = Json::array();
   for (const double loss : epoch_losses) losses.push_back(format::json_of_number(loss));
   print_summary(text,
@@ -239,6 +240,7 @@ void print_trained(const TrainOptions& options, const std::vector<double>& epoch
                  {"samples", samples},
                  {"losses", losses},
                  {"lr", lr},
+                 {"note", note},
                  {"seconds", seconds}},
                 options.json, host);
 }
@@ -361,7 +363,7 @@ void train(const TrainOptions& options, Host& host) {
   const int64_t layers = count_layers(prepared, converted);
   const int64_t quantized = layers - static_cast<int64_t>(left_in_float(prepared, converted).size());
   print_trained(options, place.epoch_losses, training.optimizer.lr, data->num_samples(), layers, quantized,
-                {model.file_bytes, written.size()}, host.now_seconds() - began, host);
+                {model.file_bytes, written.size()}, written.note, host.now_seconds() - began, host);
 }
 
 void add_train(CommandLine& line) {

@@ -263,6 +263,8 @@ struct FuseOptions {
 // Folds a float model's batch norms, as fuse_fx does, and writes it.
 void fuse(const FuseOptions& options, Host& host);
 
+// A line of such a text for what a user may have to know, "" for nothing.
+std::string note_line(const std::string& note);
 // Prints what a verb did: the text, or with `json` the fields. Nothing of the text where the host is quiet.
 void print_summary(const std::string& text, const format::Json& fields, bool json, Host& host);
 

@@ -55,12 +55,12 @@ void ModelFiles::write(Files& files) const {
 
 ModelFiles save_program(const Program& program, const std::string& path, const OnnxOptions& options) {
   const BlocksOnDisk as_the_weights(has_disk_blocks());
-  ModelFiles out{path, {}, {}, {}, {}};
+  ModelFiles out{path, {}, {}, {}, {}, {}};
   const std::string name = path.substr(path.find_last_of("/\\") + 1);
   if (path.ends_with(".onnx")) {
     out.data_name = name + options.data_ending;
     out.model = save_onnx_parts(program, options, out.data_name, out.data);
-    out.warning = onnx_saturation_warning(program);
+    out.note = onnx_saturation_warning(program);
     return out;
   }
   QDQ_CHECK(!options.dedicated_pairs, kInvalidArgument, path,

@@ -30,8 +30,8 @@ struct ModelFiles {
   std::string path;
   format::Parts model, data;  // the program's tensors in place: they must not change before all is written
   std::string data_name;      // of the file beside it
-  // One sentence, or "": that PyTorch does not load this .pt2 file, for want of operators; or onnx_saturation_warning.
-  std::string warning;
+  std::string warning;        // that PyTorch does not load this .pt2 file, for want of operators; "" if it does
+  std::string note;           // onnx_saturation_warning() of an .onnx file
   uint64_t size() const { return model.size() + data.size(); }
   // The data first, so that nobody sees a model without it. Throws Error{kIo}.
   void write(Files& files) const;

@@ -42,9 +42,9 @@ std::string onnx_saturation_warning(const Program& program) {
     layers += node->op() == Node::Op::kCallFunction && weight_of(*node) && span_of(input_of(*node)) > kNarrow &&
               largest_weight(program, weight_of(*node)) > kSmall;
   if (layers == 0) return "";
-  return concat("ONNX Runtime loses accuracy in ", layers, layers == 1 ? " layer" : " layers",
-                " on processors without VNNI, where 8-bit sums saturate; for these, use --for x86 or --reduce-range "
-                "(\"reduce_range\" in a recipe)");
+  return concat("ONNX Runtime can lose accuracy in ", layers, layers == 1 ? " layer" : " layers",
+                " on x86 processors without VNNI, where 8-bit sums saturate; for these, use --for x86 or "
+                "--reduce-range (\"reduce_range\" in a recipe)");
 }
 
 }  // namespace qdq
