@@ -1,7 +1,9 @@
 #include "quant/written_values.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "exec/written_attributes.h"
@@ -14,41 +16,90 @@ namespace {
 constexpr char kWritten[] = "an operator writes into its result later, which readers of integers would miss";
 constexpr char kReads[] = "it reads a tensor that an operator writes into through a view, which integers would miss";
 
-// What a node writes to, from its first argument to the value whose bytes these are. Empty if it does not write to its
-// first argument.
-std::vector<Node*> chain_of(const Node& write) {
-  const std::vector<Node*> written = written_by(write);
-  if (op_of(write) == nullptr || written.empty() || written[0] != write.arg(0).node()) return {};
-  std::vector<Node*> chain = {written[0]};
-  while (Node* source = source_of(*chain.back())) chain.push_back(source);
-  return chain;
+// Whether a node writes to its first argument.
+bool writes_first(const Node& node) {
+  const std::vector<Node*> written = written_by(node);
+  return op_of(node) != nullptr && !written.empty() && written[0] == node.arg(0).node();
 }
 
-// The values that may be in the bytes of `base`.
-std::unordered_set<const Node*> in_bytes_of(const Node* base) {
-  std::unordered_set<const Node*> out = {base};
-  std::vector<const Node*> rest = {base};
-  while (!rest.empty()) {
-    const Node* value = rest.back();
-    rest.pop_back();
-    for (const Node* user : value->users())
-      if (source_of(*user) == value && out.insert(user).second) rest.push_back(user);
+// Which values may be in the bytes of which. Each belongs to a tree: below it are those that are made of it.
+class SharedBytes {
+ public:
+  explicit SharedBytes(const Graph& graph) {
+    const std::vector<Node*> nodes = graph.nodes();
+    for (Node* node : nodes) extents_[node].place = static_cast<int64_t>(extents_.size());
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node)
+      if (const Node* source = source_of(**node)) extents_.at(source).size += extents_.at(*node).size;
+    order_.resize(nodes.size());
+    size_t roots = 0;
+    for (Node* node : nodes) {
+      Extent& extent = extents_.at(node);
+      const Node* source = source_of(*node);
+      extent.root = source ? extents_.at(source).root : node;
+      size_t& begin = source ? extents_.at(source).free : roots;
+      extent.begin = std::exchange(begin, begin + extent.size);
+      extent.free = extent.begin + 1;
+      order_[extent.begin] = node;
+    }
+    find_readers();
   }
-  return out;
-}
 
-using Places = std::unordered_map<const Node*, size_t>;
-
-// Whether a node behind the write reads these bytes otherwise than through the result of the write.
-bool is_read_behind(const Node& write, const Node* base, const Places& places) {
-  const std::unordered_set<const Node*> results = in_bytes_of(&write);
-  for (const Node* value : in_bytes_of(base)) {
-    if (results.count(value) != 0) continue;
-    for (const Node* user : value->users())
-      if (user != &write && places.at(user) > places.at(&write) && results.count(user) == 0) return true;
+  const Node* base_of(const Node& value) const { return extents_.at(&value).root; }
+  // A value and all below it.
+  std::span<Node* const> below(const Node* value) const {
+    const Extent& extent = extents_.at(value);
+    return std::span(order_).subspan(extent.begin, extent.size);
   }
-  return false;
-}
+  // Whether a node behind the write reads these bytes otherwise than through the result of the write.
+  bool is_read_behind(const Node& write, const Node* base) const {
+    const Extent &all = extents_.at(base), &written = extents_.at(&write);
+    const size_t end = all.begin + all.size;
+    const bool is_inside = written.root == base;
+    const size_t begin_of_results = is_inside ? written.begin : end;
+    const size_t end_of_results = is_inside ? written.begin + written.size : end;
+    if (begin_of_results > all.begin && last_up_to_[begin_of_results - 1] > written.place) return true;
+    if (end_of_results < end && last_from_[end_of_results] > written.place) return true;
+    const auto is_result = [&](const Node* node) {
+      const size_t at = extents_.at(node).begin;
+      return at >= written.begin && at < written.begin + written.size;
+    };
+    const auto found = readers_within_.find(base);
+    return found != readers_within_.end() && std::ranges::any_of(found->second, [&](const auto& read) {
+             return extents_.at(read.second).place > written.place && !is_result(read.first) && !is_result(read.second);
+           });
+  }
+
+ private:
+  struct Extent {
+    int64_t place = 0;                     // in the graph
+    size_t begin = 0, size = 1, free = 0;  // in order_; the first that no value below has taken
+    const Node* root = nullptr;
+  };
+
+  // Where the last reader of the values of a tree stands, of those from its first on and of those up to its last.
+  // Readers that are in the tree, and not below the value, are kept one by one.
+  void find_readers() {
+    last_up_to_.assign(order_.size(), -1);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      const Node* value = order_[i];
+      const Node* root = base_of(*value);
+      for (const Node* user : value->users())
+        if (base_of(*user) != root || source_of(*user) == value)
+          last_up_to_[i] = std::max(last_up_to_[i], extents_.at(user).place);
+        else readers_within_[root].emplace_back(value, user);
+    }
+    last_from_ = last_up_to_;
+    for (size_t i = 1; i < order_.size(); ++i)
+      if (base_of(*order_[i]) != order_[i]) last_up_to_[i] = std::max(last_up_to_[i], last_up_to_[i - 1]);
+    for (size_t i = order_.size(); i-- > 1;)
+      if (base_of(*order_[i]) != order_[i]) last_from_[i - 1] = std::max(last_from_[i - 1], last_from_[i]);
+  }
+
+  std::unordered_map<const Node*, Extent> extents_;
+  std::vector<Node*> order_;  // the trees one after the other, the values below a value right behind it
+  std::vector<int64_t> last_up_to_, last_from_;
+  std::unordered_map<const Node*, std::vector<std::pair<const Node*, const Node*>>> readers_within_;  // of each root
+};
 
 // Erases specs that share one that is gone, until all that are left can be resolved.
 class Eraser {
@@ -110,26 +161,31 @@ void own_written_attributes(Program& program) {
 }
 
 void leave_written_in_float(const Program& program, Annotations& annotations) {
-  Places places;
-  for (const Node* node : program.graph->nodes()) places.emplace(node, places.size());
+  const std::vector<Node*> nodes = program.graph->nodes();
+  if (std::ranges::none_of(nodes, [](const Node* node) { return writes_first(*node); })) return;
+  const SharedBytes bytes(*program.graph);
   Eraser eraser(program, annotations);
   bool any = false;
-  for (const Node* write : program.graph->nodes()) {
-    const std::vector<Node*> chain = chain_of(*write);
-    if (chain.empty()) continue;
-    const Node* base = chain.back();
+  std::unordered_set<const Node*> left, bases_left;  // values on the way to a write, and what has all of its in float
+  for (const Node* write : nodes) {
+    if (!writes_first(*write)) continue;
+    const Node* base = bytes.base_of(*write->arg(0).node());
+    if (bases_left.count(base) != 0) continue;
     const bool outlives_run = base->op() == Node::Op::kGetAttr;
-    const bool is_read = is_read_behind(*write, base, places);
+    const bool is_read = bytes.is_read_behind(*write, base);
     if (!outlives_run && !is_read) continue;
     any = true;
     // On the way from the bytes to the write nothing may stand between.
     eraser.erase(write, kReads);
-    for (const Node* value : chain) value == base ? eraser.erase_output(value) : eraser.erase(value, kWritten);
+    for (const Node* value = write->arg(0).node(); value != nullptr && left.insert(value).second;
+         value = source_of(*value))
+      value == base ? eraser.erase_output(value) : eraser.erase(value, kWritten);
     if (!is_read) continue;
-    for (const Node* value : in_bytes_of(base)) {
+    bases_left.insert(base);
+    for (const Node* value : bytes.below(base))
       if (value != base) eraser.erase(value, kWritten);
+    for (const Node* value : bytes.below(base))
       for (const Node* user : value->users()) eraser.erase(user, kReads);
-    }
   }
   if (any) eraser.erase_sharers();
 }

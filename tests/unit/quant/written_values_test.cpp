@@ -1,6 +1,8 @@
 // Tensors that operators write into: buffers keep the file's values, and written views stay float.
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "exec/interpreter.h"
 #include "program_builder.h"
 #include "quant/constant_fold.h"
@@ -8,6 +10,7 @@
 #include "quant/pt2e.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
+#include "quant/written_values.h"
 
 namespace qdq::written_values_test {
 namespace {
@@ -130,6 +133,35 @@ TEST(WrittenValues, WhatAViewWritesToIsNoConstant) {
   const Program converted = convert_pt2e(prepared);
   const Tensor first = run(converted, {sample({4, 4}, 1)}).at(0), second = run(converted, {sample({4, 4}, 1)}).at(0);
   EXPECT_GT(largest_difference(first, second), 0.01f);
+}
+
+// Writes through views of one value, each read by the next: as many as a file makes them.
+TEST(WrittenValues, ManyWritesAreToldInTimeThatGrowsWithTheirNumber) {
+  ProgramBuilder b;
+  constexpr int kWrites = 20000;
+  Node* y = b.call("linear.default", {b.input("x", {3, 4}), b.weight("w", {4, 4})});
+  Annotations annotations;
+  const QuantizationSpec int8;
+  annotations[y].output_qspec = int8;
+  Node* written = y;
+  for (int i = 0; i < kWrites; ++i) {
+    written = b.call("relu_.default", {written});
+    annotations[written].output_qspec = int8;
+  }
+  Node* last = b.call("neg.default", {written});
+  const Program alone = b.finish({last});
+  const std::clock_t begin = std::clock();
+  leave_written_in_float(alone, annotations);
+  EXPECT_NE(annotations.find(y), annotations.end()) << "each reads what the one before it gives";
+  {
+    const auto point = alone.graph->insert_after(last);
+    last->replace_all_uses_with(alone.graph->call("torch.ops.aten.add.Tensor", {last, y}),
+                                [](const Node* user) { return user->op() == Node::Op::kOutput; });
+  }
+  leave_written_in_float(alone, annotations);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  EXPECT_EQ(annotations.find(y), annotations.end());
+  EXPECT_EQ(annotations.find(written), annotations.end());
 }
 
 }  // namespace
