@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "exec/interpreter.h"
 #include "op/facts.h"
@@ -42,8 +45,7 @@ class ConstantNodes {
  public:
   explicit ConstantNodes(const Program& program) : program_(program), storage_(*program.graph) {
     for (const BufferMutation& mutation : program.buffer_mutations) changing_attributes_.insert(mutation.buffer);
-    // What turns out to change may make other values change.
-    while (finds_changes()) {}
+    find_changes();
     find_followers();
   }
 
@@ -52,36 +54,58 @@ class ConstantNodes {
   bool follows_from_writes(const Node* node) const { return followers_.count(node) != 0; }
 
  private:
-  bool finds_changes() {
-    constant_.clear();
-    bool found = false;
-    std::unordered_set<const Node*> read;  // by others, up to here
-    for (const Node* node : program_.graph->nodes()) {
-      const std::vector<Node*> inputs = node->input_nodes();
-      const bool has_constant_inputs =
-          std::all_of(inputs.begin(), inputs.end(), [&](const Node* input) { return has(input); });
-      for (const Node* written : written_by(*node)) {
-        const Node* root = storage_.root_of(written);
-        // An attribute keeps what is written for the next run.
-        const bool is_same_again = root->op() == Node::Op::kCallFunction || is_idempotent(*node);
-        const bool stays = has_constant_inputs && is_same_again && read.count(root) == 0;
-        if (!stays && changing_.insert(root).second) found = true;
+  // A value that may be written to, and whose bytes views of it share.
+  struct Root {
+    std::vector<const Node*> values;
+    size_t last_write = 0, first_read = std::numeric_limits<size_t>::max();  // read by what is no constant
+    bool changes = false;
+  };
+
+  // All is constant but what is not by itself; from there on each node tells those that it makes change.
+  void find_changes() {
+    std::unordered_map<const Node*, size_t> places;
+    const std::vector<Node*> nodes = program_.graph->nodes();
+    for (const Node* node : nodes) {
+      places.emplace(node, places.size());
+      roots_[storage_.root_of(node)].values.push_back(node);
+      for (const Node* written : written_by(*node)) roots_[storage_.root_of(written)].last_write = places.at(node);
+    }
+    for (const Node* node : nodes) {
+      if (!can_be_constant(*node)) add_other(node);
+      // An attribute keeps what is written for the next run.
+      for (const Node* written : written_by(*node))
+        if (storage_.root_of(written)->op() != Node::Op::kCallFunction && !is_idempotent(*node)) change(written);
+    }
+    while (!waiting_.empty()) {
+      const Node* node = waiting_.back();
+      waiting_.pop_back();
+      for (const Node* user : node->users()) {
+        if (!is_created(*user)) add_other(user);
+        for (const Node* written : written_by(*user)) change(written);
       }
-      if (is_constant(*node, has_constant_inputs)) {
-        constant_.insert(node);
-      } else {
-        for (const Node* input : inputs) read.insert(storage_.root_of(input));
+      // What is read before it is written has another value then.
+      for (const Node* input : node->input_nodes()) {
+        Root& root = roots_.at(storage_.root_of(input));
+        root.first_read = std::min(root.first_read, places.at(node));
+        if (root.first_read < root.last_write) change(input);
       }
     }
-    return found;
+    for (const Node* node : nodes)
+      if (others_.count(node) == 0) constant_.insert(node);
+  }
+  void add_other(const Node* node) {
+    if (others_.insert(node).second) waiting_.push_back(node);
+  }
+  void change(const Node* value) {
+    Root& root = roots_.at(storage_.root_of(value));
+    if (std::exchange(root.changes, true)) return;
+    for (const Node* node : root.values) add_other(node);
   }
 
-  bool is_constant(const Node& node, bool has_constant_inputs) const {
-    const Node* root = storage_.root_of(&node);
-    if (changing_.count(root) != 0) return false;
+  bool can_be_constant(const Node& node) const {
     if (node.op() == Node::Op::kGetAttr) return changing_attributes_.count(node.target()) == 0;
     if (node.op() != Node::Op::kCallFunction || find_op(node.target()) == nullptr) return false;
-    return is_created(node) || (has_constant_inputs && !node.input_nodes().empty());
+    return is_created(node) || !node.input_nodes().empty();
   }
 
   void find_followers() {
@@ -100,7 +124,9 @@ class ConstantNodes {
   const Program& program_;
   const SharedStorage storage_;
   std::unordered_set<std::string> changing_attributes_;
-  std::unordered_set<const Node*> changing_, constant_, followers_;  // changing_: roots
+  std::unordered_map<const Node*, Root> roots_;
+  std::unordered_set<const Node*> constant_, others_, followers_;
+  std::vector<const Node*> waiting_;  // of the others, those that have told nobody yet
 };
 
 // The program of the constants alone, whose outputs are `roots`.

@@ -147,6 +147,24 @@ TEST(WrittenValues, ReadBetweenWritesAreNotFolded) {
   EXPECT_EQ(found[1].contiguous().data<float>()[0], 5);
 }
 
+// Each is written by the next, and the last by the input: it takes all of them to see that the first changes.
+TEST(WrittenValues, OfConstantsThatChangeByEachOtherAreFoundAtOnce) {
+  GraphBuilder g;
+  constexpr int kValues = 10000;
+  Node* x = g.input({4});
+  std::vector<Node*> values;
+  for (int i = 0; i < kValues; ++i) values.push_back(g.call("torch.ops.aten.ones.default", {list({4})}));
+  for (int i = 0; i + 1 < kValues; ++i)
+    g.call("torch.ops.aten.add_.Tensor", {values[static_cast<size_t>(i)], values[static_cast<size_t>(i) + 1]});
+  g.call("torch.ops.aten.add_.Tensor", {values.back(), x});
+  Program program = g.done({values[0]});
+  const size_t nodes = program.graph->nodes().size();
+  const std::clock_t begin = std::clock();
+  fold_constants(program);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  EXPECT_EQ(program.graph->nodes().size(), nodes);
+}
+
 // Many buffers, whose nodes must not be numbered anew for each, and more views of a view than a stack has frames for.
 TEST(WrittenValues, AreAsManyAsAFileMakesThem) {
   GraphBuilder g;
