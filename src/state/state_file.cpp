@@ -289,8 +289,8 @@ CalibrationState parse_lifted(const Json& json, std::vector<std::string_view> hi
   const Fields data = fields.object("data");
   out.data = {data.required<std::string>("id"), data.required<int64_t>("samples"), data.required<int64_t>("batches")};
   data.reject_unknown();
-  QDQ_CHECK(out.data.samples >= 0 && out.data.batches >= 0 && out.data.batches <= kMostBatches, kBadFile, what,
-            " is of ", out.data.samples, " samples in ", out.data.batches, " batches");
+  QDQ_CHECK(out.data.batches >= 0 && out.data.batches <= kMostBatches && out.data.samples >= out.data.batches, kBadFile,
+            what, " is of ", out.data.samples, " samples in ", out.data.batches, " batches");
   out.shards = parse_shards(fields.required<std::string>("shards"), fields.where("shards"));
   const Json seen = seen_batches(out);
   QDQ_CHECK(fields.required<Json>("seen") == seen, kBadFile, what, " saw the batches ",

@@ -323,6 +323,7 @@ TEST(CalibrationState, CountsThatDoNotBelongToTheRangeAreRefused) {
   expect_in(replaced("histogram", "\"A\""), {"part.json", "base64"});
   expect_in(replaced("class", "\"HistogramObserver\""), {"part.json", "do not merge"});
   expect_in(replaced("shards", "\"1/2\""), {"part.json", "batches"});
+  expect_in(replaced("samples", "0"), {"part.json", "is of 0 samples in"});
   expect_in(replaced("qdq", "3"), {"part.json", "qdq"});
 }
 
