@@ -176,12 +176,12 @@ val measure(const std::string& metric, const val& outputs, const val& reference,
   });
 }
 
-// What a calibrated program and one batch tell of the calibration: a list of sentences.
-val calibration_warnings(int handle, const val& batch) {
+// What a calibrated program and some batches tell of the calibration: a list of sentences.
+val calibration_warnings(int handle, const val& batches) {
   return guard([&] {
     Prepared& prepared = held<Prepared>(handle, "a prepared program");
     std::vector<std::string> out = doubts_about_calibration(prepared);
-    for (std::string& lost : lost_outputs(prepared, {tensors_from(batch)})) out.push_back(std::move(lost));
+    for (std::string& lost : lost_outputs(prepared, batches_from(batches))) out.push_back(std::move(lost));
     return format::print_json(format::Json(out));
   });
 }

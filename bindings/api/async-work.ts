@@ -8,7 +8,7 @@ import { loadPt2, saveOnnx, savePt2 } from "./file.js";
 import type { ValueInfo } from "./graph.js";
 import { configure } from "./module.js";
 import type { Prepared } from "./pt2e.js";
-import { convertPt2e, preparePt2e } from "./pt2e.js";
+import { SomeBatches, convertPt2e, preparePt2e } from "./pt2e.js";
 import type { Recipe } from "./recipe.js";
 import type { LowerOptions, Session } from "./session.js";
 import { lower } from "./session.js";
@@ -18,7 +18,7 @@ let session: Session | undefined;
 let decoder: Decoder | undefined;
 let tokens: AsyncGenerator<number, void, undefined> | undefined;
 let prepared: Prepared | undefined;
-let firstBatch: readonly Tensor[] | undefined;
+let some = new SomeBatches();
 
 const methods: Record<string, (...args: never[]) => unknown> = {
   async open(model: AsyncModel, options: LowerOptions, settings: Configuration) {
@@ -47,15 +47,16 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     configure(settings);
     const program = await loadPt2(model);
     prepared = preparePt2e(program, recipe);
+    some = new SomeBatches();
     program.dispose();
   },
   calibrate(batch: readonly Tensor[]) {
-    firstBatch ??= batch;
     prepared!.run(batch);
+    some.add(batch);
   },
   convert(format: "pt2" | "onnx") {
     const warnings = prepared!.warnings();
-    if (firstBatch !== undefined) warnings.push(...prepared!.calibrationWarnings(firstBatch));
+    if (some.chosen().length > 0) warnings.push(...prepared!.calibrationWarnings(...some.chosen()));
     const quantized = convertPt2e(prepared!);
     const onWarning = (warning: string): number => warnings.push(warning);
     return { bytes: format === "onnx" ? saveOnnx(quantized, { onWarning }) : savePt2(quantized), warnings };

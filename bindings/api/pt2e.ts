@@ -42,7 +42,7 @@ export interface LongWork {
 
 /** The options of prepared.calibrate(). */
 export interface CalibrateOptions extends LongWork {
-  /** Called with each of the prepared program's calibrationWarnings() of the first batch, when all batches are done. */
+  /** Called with each of the prepared program's calibrationWarnings() of up to four batches, when all are done. */
   onWarning?: (warning: string) => void;
 }
 
@@ -119,10 +119,11 @@ export class Prepared extends Handle {
     }
     const total = totalOf(batches);
     let done = 0;
-    let first: readonly Tensor[] | undefined;
+    const some = new SomeBatches();
     await eachUnlessAborted(batches, work.signal, {
       step: (batch) => {
         first ??= batch;
+        some.add(batch);
         this.run(batch);
         done += 1;
         work.onProgress?.({ stage: "calibrate", done, ...total });
@@ -136,7 +137,7 @@ export class Prepared extends Handle {
         "the calibration data has no batches; wanted calibrate([[tensor, ...], ...])",
       );
     const { onWarning } = work;
-    if (onWarning && first !== undefined) for (const warning of this.calibrationWarnings(first)) onWarning(warning);
+    if (onWarning && done > 0) for (const warning of this.calibrationWarnings(...some.chosen())) onWarning(warning);
   }
 
   /**
@@ -144,8 +145,8 @@ export class Prepared extends Handle {
    * integers lose, more noise than signal, which are judged by the batch. The command line prints the same. None are
    * lost in a program that is prepared for training.
    */
-  calibrationWarnings(batch: readonly Tensor[]): string[] {
-    return readableWarnings(unwrap(module().calibrationWarnings(this.handle, rawInputs(batch))));
+  calibrationWarnings(...batches: (readonly Tensor[])[]): string[] {
+    return readableWarnings(unwrap(module().calibrationWarnings(this.handle, batches.map(rawInputs))));
   }
 
   /**
@@ -174,6 +175,32 @@ export class Prepared extends Handle {
     return `${JSON.stringify(JSON.parse(unwrap(module().describePrepared(this.handle))), null, 1)}\n`;
   }
 }
+/**
+ * A few of the batches that come, spread over all of them.
+ * @internal
+ */
+export class SomeBatches {
+  #kept: (readonly Tensor[])[] = [];
+  #seen = 0;
+  #step = 1;
+
+  add(batch: readonly Tensor[]): void {
+    if (this.#seen === 8 * this.#step) {
+      this.#kept = this.#kept.filter((_, i) => i % 2 === 0);
+      this.#step *= 2;
+    }
+    if (this.#seen % this.#step === 0) this.#kept.push(batch);
+    this.#seen += 1;
+  }
+
+  /** Four at most. */
+  chosen(): (readonly Tensor[])[] {
+    const last = this.#kept.length - 1;
+    const wanted = Math.min(4, this.#kept.length);
+    return Array.from({ length: wanted }, (_, i) => this.#kept[i && Math.floor((i * last) / (wanted - 1))]!);
+  }
+}
+
 
 const readableWarnings = (json: string): string[] => (JSON.parse(json) as string[]).map(readable);
 

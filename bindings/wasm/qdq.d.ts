@@ -194,7 +194,7 @@ export interface RawModule extends RawRunner {
   ): Answer<string>;
   needsData(prepared: number): Answer<boolean>;
   preparedWarnings(prepared: number): Answer<string>;
-  calibrationWarnings(prepared: number, batch: RawTensor[]): Answer<string>;
+  calibrationWarnings(prepared: number, batches: RawTensor[][]): Answer<string>;
   moveToEval(program: number): Answer<number>;
   describePrepared(prepared: number): Answer<string>;
   explain(prepared: number): Answer<string>;
