@@ -1,7 +1,7 @@
 // A program looked into: its tensors, and the values of its nodes.
 import { QdqError } from "./error.js";
 import { handleOf, module, unwrap } from "./module.js";
-import { shown } from "./options.js";
+import { isFunction, shown } from "./options.js";
 import type { Program } from "./program.js";
 import type { Tensor } from "./tensor.js";
 import { fromRaw, rawInputs } from "./tensor.js";
@@ -29,8 +29,7 @@ export function runNodes(
   inputs: readonly Tensor[],
   onNode: (name: string, target: string, value: Tensor) => void,
 ): Tensor[] {
-  if (typeof onNode !== "function")
-    throw new QdqError("InvalidArgument", `onNode is ${shown(onNode)}, wanted a function`);
+  if (!isFunction(onNode)) throw new QdqError("InvalidArgument", `onNode is ${shown(onNode)}, wanted a function`);
   return unwrap(
     module().runNodes(handleOf(program), rawInputs(inputs), (name, target, value) =>
       onNode(name, target, fromRaw(value)),

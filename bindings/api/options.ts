@@ -11,16 +11,21 @@ const callbacks = ["onProgress", "onWarning", "onRemedy", "onSearch"];
 function wantedOf(name: string, value: unknown): string | undefined {
   if (flags.includes(name)) return typeof value === "boolean" ? undefined : "true or false";
   if (value === null) return undefined;
-  if (callbacks.includes(name)) return typeof value === "function" ? undefined : "a function";
+  if (callbacks.includes(name)) return isFunction(value) ? undefined : "a function";
   if (name === "signal") return isSignal(value) ? undefined : "an AbortSignal";
   return undefined;
 }
+
+// Whether a value can be called; a class can not.
+export const isFunction = (value: unknown): boolean =>
+  typeof value === "function" && !/^class\b/.test(Function.prototype.toString.call(value));
 
 const isSignal = (value: unknown): boolean =>
   typeof value === "object" && "aborted" in value! && typeof (value as AbortSignal).addEventListener === "function";
 
 // The options, of which others check the fields. Throws QdqError{InvalidArgument} for what is no object.
 export function checkObject<T extends object>(of: string, options: T): T {
+  if (isRevoked(options)) throw new QdqError("InvalidArgument", `${of} was given a revoked proxy, wanted an object`);
   if (typeof options !== "object" || options === null || Array.isArray(options))
     throw new QdqError("InvalidArgument", `${of} was given ${nameOf(options)} as its options, wanted an object`);
   return options;
@@ -49,7 +54,7 @@ export function checkOptions(of: string, options: object, known: readonly string
 export function checkNearNames(of: string, object: object, known: readonly string[]): void {
   for (let at: object | null = object; at !== null && at !== Object.prototype; at = Object.getPrototypeOf(at)) {
     for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(at))) {
-      if (known.includes(name) && typeof (value ?? shown) !== "function")
+      if (known.includes(name) && !isFunction(value ?? shown))
         throw new QdqError("InvalidArgument", `${name} of ${of} is ${shown(value)}, wanted a function`);
       if (typeof value !== "function" || known.includes(name)) continue;
       const meant = known.find((word) => distance(name, word) <= 2);
@@ -67,10 +72,21 @@ export function checkNearFields(of: string, object: object, known: readonly stri
   }
 }
 
+// Whether a proxy was taken back, of which nothing can be asked any more.
+function isRevoked(value: unknown): boolean {
+  try {
+    Array.isArray(value);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 // Whether `for await` gets objects of the value, neither texts nor numbers.
 export const isIterable = (value: unknown): boolean =>
   value !== null &&
   typeof value === "object" &&
+  !isRevoked(value) &&
   !ArrayBuffer.isView(value) &&
   (Symbol.iterator in value || Symbol.asyncIterator in value);
 
@@ -105,6 +121,7 @@ const inShort = (_: string, value: unknown): unknown =>
 // Any value in a message.
 export function shown(value: unknown): string {
   if (typeof value === "bigint") return `${value}n`;
+  if (typeof value === "function" && !isFunction(value)) return "a class";
   if (typeof value !== "object" || value === null) return String(value);
   try {
     const short = inShort("", value);
@@ -114,11 +131,19 @@ export function shown(value: unknown): string {
   }
 }
 
-// Plain data as JSON. Throws QdqError{InvalidArgument} for what has none: BigInts, objects that hold themselves. What
-// getters throw comes through.
+// Holes would become null, and the length of a sparse array says nothing about its memory.
+const whole = (name: string, value: unknown): unknown => {
+  if (Array.isArray(value))
+    for (let i = 0; i < value.length; i += 1)
+      if (!(i in value)) throw new TypeError(`${name === "" ? "an array" : name} has a hole at ${i}`);
+  return value;
+};
+
+// Plain data as JSON. Throws QdqError{InvalidArgument} for what has none: BigInts, objects that hold themselves, arrays
+// with holes. What getters throw comes through.
 export function jsonOf(make: () => unknown, what: string): string {
   try {
-    return JSON.stringify(make()) ?? "null";
+    return JSON.stringify(make(), whole) ?? "null";
   } catch (error) {
     if (!(error instanceof TypeError || error instanceof RangeError)) throw error;
     throw new QdqError("InvalidArgument", `${what} is not plain data: ${error.message}`);

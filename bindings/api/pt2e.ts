@@ -11,7 +11,7 @@ import { Handle } from "./handle.js";
 import { handleOf, loadModule, module, unwrap, whole } from "./module.js";
 import { fromJson, toJson } from "./names.js";
 import type { ObserverReport, ObserverSummary } from "./observer.js";
-import { areAll, checkNearNames, checkOptions, isIterable, jsonOf, shown } from "./options.js";
+import { areAll, checkNearNames, checkOptions, isFunction, isIterable, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { HistogramObserver } from "./recipe.js";
 import type { PartOfData } from "./state.js";
@@ -53,7 +53,7 @@ export class Prepared extends Handle {
    * each observer has seen its tensor, with how many have in this batch and how many will.
    */
   run(inputs: readonly Tensor[], onObserved?: (done: number, total: number) => void): Tensor[] {
-    if (onObserved !== undefined && typeof onObserved !== "function")
+    if (onObserved !== undefined && !isFunction(onObserved))
       throw new QdqError("InvalidArgument", `onObserved is ${shown(onObserved)}, wanted a function`);
     return unwrap(module().runPrepared(this.handle, rawInputs(inputs), onObserved)).map(fromRaw);
   }
@@ -122,9 +122,8 @@ export class Prepared extends Handle {
     const some = new SomeBatches();
     await eachUnlessAborted(batches, work.signal, {
       step: (batch) => {
-        first ??= batch;
-        some.add(batch);
         this.run(batch);
+        some.add(batch);
         done += 1;
         work.onProgress?.({ stage: "calibrate", done, ...total });
         return pause();
@@ -142,7 +141,7 @@ export class Prepared extends Handle {
 
   /**
    * What is wrong with the calibration, one sentence each: ranges that the samples leave doubtful, and outputs that the
-   * integers lose, more noise than signal, which are judged by the batch. The command line prints the same. None are
+   * integers lose, more noise than signal, which are judged by the batches. The command line prints the same. None are
    * lost in a program that is prepared for training.
    */
   calibrationWarnings(...batches: (readonly Tensor[])[]): string[] {
@@ -175,6 +174,7 @@ export class Prepared extends Handle {
     return `${JSON.stringify(JSON.parse(unwrap(module().describePrepared(this.handle))), null, 1)}\n`;
   }
 }
+
 /**
  * A few of the batches that come, spread over all of them.
  * @internal
@@ -200,7 +200,6 @@ export class SomeBatches {
     return Array.from({ length: wanted }, (_, i) => this.#kept[i && Math.floor((i * last) / (wanted - 1))]!);
   }
 }
-
 
 const readableWarnings = (json: string): string[] => (JSON.parse(json) as string[]).map(readable);
 

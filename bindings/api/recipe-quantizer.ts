@@ -7,7 +7,7 @@ import type {
   SymmetricQuantizationConfig,
   X86InductorQuantizationConfig,
 } from "./qspec.js";
-import { shown } from "./options.js";
+import { isFunction, shown } from "./options.js";
 import type { Compat, Recipe } from "./recipe.js";
 
 /** A quantizer whose policy stands in C++; its methods only collect a recipe. */
@@ -26,7 +26,7 @@ export abstract class RecipeQuantizer {
    * pass.
    */
   setFilterFunction(filter: FilterFunction): this {
-    if (typeof filter !== "function")
+    if (!isFunction(filter))
       throw new QdqError("InvalidArgument", `the filter of ${this.name} is ${shown(filter)}, wanted a function`);
     this.#filter = filter;
     return this;

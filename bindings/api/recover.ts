@@ -3,7 +3,7 @@ import { eachUnlessAborted, pause } from "./abort.js";
 import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
-import { checkOptions, isIterable, jsonOf } from "./options.js";
+import { checkOptions, isFunction, isIterable, jsonOf, shown } from "./options.js";
 import type { LongWork, Prepared } from "./pt2e.js";
 import type { RawTensor } from "../wasm/qdq.js";
 import type { Tensor } from "./tensor.js";
@@ -345,8 +345,8 @@ export async function choosePrecision(
     "signal",
   ]);
   const { score, wanted, maxBytes, maxSeconds, format = "pt2", precisions, onSearch, search } = options;
-  if (score !== undefined && typeof score !== "function")
-    throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
+  if (score !== undefined && !isFunction(score))
+    throw new QdqError("InvalidArgument", `the score is ${shown(score)}; wanted a function of the outputs`);
   for (const [name, value] of Object.entries({ wanted, maxBytes, maxSeconds }))
     if (value !== undefined && !(typeof value === "number" && (name === "wanted" ? !Number.isNaN(value) : value > 0)))
       throw new QdqError("InvalidArgument", `${name} of the wish is ${String(value)}; wanted a number`);
@@ -400,8 +400,8 @@ export async function reachScore(
   options: LongWork = {},
 ): Promise<PrecisionResult> {
   checkOptions("reachScore", options, ["onProgress", "signal"]);
-  if (typeof score !== "function")
-    throw new QdqError("InvalidArgument", `the score is ${typeof score}; wanted a function of the outputs`);
+  if (!isFunction(score))
+    throw new QdqError("InvalidArgument", `the score is ${shown(score)}; wanted a function of the outputs`);
   if (typeof wanted !== "number" || Number.isNaN(wanted))
     throw new QdqError("InvalidArgument", `the score to reach is ${String(wanted)}; wanted a number`);
   return choosePrecision(prepared, batches, { ...options, score, wanted });

@@ -7,7 +7,7 @@ import { handleOf, module, unwrap, whole } from "./module.js";
 import type { LongWork } from "./pt2e.js";
 import { Prepared, callbacks, totalOf } from "./pt2e.js";
 import { toJson } from "./names.js";
-import { checkOptions, isIterable, jsonOf, shown } from "./options.js";
+import { checkOptions, isFunction, isIterable, jsonOf, shown } from "./options.js";
 import { Program } from "./program.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
@@ -191,10 +191,10 @@ export class Trainer extends Handle {
     checkOptions("Trainer", options, optionNames);
     if (options.schedule !== undefined) checkOptions("The schedule", options.schedule, scheduleNames);
     const { loss, ...others } = options;
-    if (loss !== undefined && typeof loss !== "string" && typeof loss !== "function")
+    if (loss !== undefined && typeof loss !== "string" && !isFunction(loss))
       throw new QdqError(
         "InvalidArgument",
-        `loss is a ${typeof loss}; wanted "cross_entropy", "mse" or a function of outputs and batch`,
+        `loss is ${shown(loss)}; wanted "cross_entropy", "mse" or a function of outputs and batch`,
       );
     for (const name of ["distillation", "temperature"] as const)
       if (typeof loss === "function" && options[name] !== undefined)

@@ -354,6 +354,26 @@ test("bytes whose buffer has gone", async () => {
     await expect(work()).rejects.toThrow(qdq.QdqError);
 });
 
+test("callbacks that are classes, and proxies that were taken back", async () => {
+  const prepared = qdq.preparePt2e(program, quantizer());
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  refused(() => prepared.run([x], class {}), /^onObserved is a class, wanted a function$/);
+  refused(() => quantizer().setFilterFunction(class {}), /is a class, wanted a function$/);
+  refused(() => qdq.lower(program, proxy), /^lower was given a revoked proxy, wanted an object$/);
+  await expect(prepared.calibrate([[x]], { onProgress: class {} })).rejects.toThrow(
+    /^onProgress of calibrate is a class/,
+  );
+  await expect(prepared.calibrate(proxy)).rejects.toThrow(qdq.QdqError);
+});
+
+test("a recipe's lists have no holes", () => {
+  const sparse = [];
+  sparse.length = 2 ** 32 - 1;
+  const recipe = { quantizer: "XNNPACKQuantizer", module_names: sparse };
+  refused(() => qdq.preparePt2e(program, recipe), /^the quantizer is not plain data: module_names has a hole at 0$/);
+});
+
 test("settings that are none", () => {
   for (const wrong of [[], class {}, Symbol("s"), 1n, "all"])
     refused(() => quantizer().setGlobal(wrong), /a setting of XNNPACKQuantizer is/);
