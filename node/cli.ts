@@ -24,7 +24,8 @@ import type { RawHost } from "../bindings/wasm/qdq.js";
 import createQdqCli, { relaxedWasmUrl, wasmUrl, workerUrl } from "../bindings/wasm/qdq-cli.js";
 import { bytesNamed, largeModel, memoryAllowed } from "./job.js";
 import { Output, behindLinks, pathBeside, readBeside, readInto, readWhole, reasonOf, standardInput } from "./files.js";
-import { mostThreads, startWorker } from "./thread.js";
+import { mostThreads } from "./door.js";
+import { startWorker } from "./thread.js";
 
 // The result of the work, or why it could not be done.
 const attempt = <T>(work: () => T): T | string => {

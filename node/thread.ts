@@ -4,9 +4,6 @@ import { Worker } from "node:worker_threads";
 import type { StartWorker } from "../bindings/api/instantiate.js";
 import type { ThreadWorker } from "../bindings/wasm/qdq-threads.js";
 
-// More would only wait for each other.
-export const mostThreads = 64;
-
 // The glue expects a browser's worker, of which it needs little.
 const prelude = `const { parentPort } = require("node:worker_threads");
 Object.assign(globalThis, { self: globalThis, name: "em-pthread", location: { href: "" }, importScripts() {},

@@ -1,6 +1,7 @@
 // How modules come into browsers and workers: their bytes are fetched, and threads are workers where the page is
 // cross-origin isolated.
 import { QdqError } from "../bindings/api/error.js";
+import type { StartWorker } from "../bindings/api/instantiate.js";
 import type { Door } from "../bindings/api/loader.js";
 import type { ThreadWorker } from "../bindings/wasm/qdq-threads.js";
 
@@ -11,6 +12,34 @@ const moved = new Set<string>();
 
 const isFile = ({ status, headers }: Response): boolean =>
   status !== 404 && !headers.get("content-type")?.startsWith("text/html");
+
+// A worker from a blob has the policies of the page; one from a file those of the server's answer, which may lack the
+// page's isolation, and the file may be on another host.
+const startWorker: StartWorker = (script, failed) => {
+  const place = moved.has(new URL(".", script).href) ? unmoved(script) : script;
+  const source = URL.createObjectURL(
+    new Blob([`importScripts(${JSON.stringify(place.href)});`], { type: "text/javascript" }),
+  );
+  const worker = new Worker(source, { name: "em-pthread" });
+  const thread: ThreadWorker = {
+    onmessage: null,
+    onerror: null,
+    postMessage: (message) => worker.postMessage(message),
+    terminate: () => worker.terminate(),
+  };
+  worker.addEventListener("message", () => URL.revokeObjectURL(source), { once: true });
+  worker.onmessage = (event) => thread.onmessage?.(event);
+  worker.onerror = (event) => {
+    event.preventDefault();
+    failed(
+      new QdqError(
+        "Internal",
+        `a worker for threads could not run ${script}: ${event.message ?? "it could not be started"}`,
+      ),
+    );
+  };
+  return thread;
+};
 
 export const door: Door = {
   async read(url) {
@@ -32,31 +61,5 @@ export const door: Door = {
       ? Math.min(wanted, navigator.hardwareConcurrency || 1)
       : 1,
 
-  // A worker from a blob has the policies of the page; one from a file those of the server's answer, which may lack the
-  // page's isolation, and the file may be on another host.
-  startWorker(script, failed) {
-    const place = moved.has(new URL(".", script).href) ? unmoved(script) : script;
-    const source = URL.createObjectURL(
-      new Blob([`importScripts(${JSON.stringify(place.href)});`], { type: "text/javascript" }),
-    );
-    const worker = new Worker(source, { name: "em-pthread" });
-    const thread: ThreadWorker = {
-      onmessage: null,
-      onerror: null,
-      postMessage: (message) => worker.postMessage(message),
-      terminate: () => worker.terminate(),
-    };
-    worker.addEventListener("message", () => URL.revokeObjectURL(source), { once: true });
-    worker.onmessage = (event) => thread.onmessage?.(event);
-    worker.onerror = (event) => {
-      event.preventDefault();
-      failed(
-        new QdqError(
-          "Internal",
-          `a worker for threads could not run ${script}: ${event.message ?? "it could not be started"}`,
-        ),
-      );
-    };
-    return thread;
-  },
+  workers: async () => startWorker,
 };

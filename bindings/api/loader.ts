@@ -15,7 +15,8 @@ export interface Door {
   read(url: URL | string): Promise<Uint8Array | ArrayBuffer>;
   /** How many threads there are to be, of those that are wanted. */
   threads(wanted: number | undefined): number;
-  startWorker: StartWorker;
+  /** What starts workers, brought when there are threads to start. */
+  workers(): Promise<StartWorker>;
 }
 
 // What bindings/pack.mjs wrote for a module: its glue and where its files are.
@@ -158,7 +159,7 @@ export class Loader<M extends RawRunner = RawRunner> {
     const glue = await this.#withThreads?.();
     if (!glue) throw new QdqError("InvalidArgument", "the module of configure({ wasm }) has threads, and here is one");
     compiled ??= await this.#compile(hasExactByteProducts() ? glue.relaxedWasmUrl : glue.wasmUrl);
-    return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, this.#door!.startWorker);
+    return instantiateWithThreads(glue.default, compiled, threads, glue.workerUrl, await this.#door!.workers());
   }
 
   async #instantiateWide(wasm: Source | undefined): Promise<M> {

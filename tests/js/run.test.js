@@ -1,5 +1,6 @@
 // qdq/run, which opens programs and runs them: the numbers of qdq from a module of its own, and one clear error for
 // what belongs to the other.
+const { execFileSync } = require("node:child_process");
 const { readFileSync } = require("node:fs");
 const path = require("node:path");
 const run = require("../../dist/cjs/node/run.js");
@@ -66,4 +67,9 @@ test("the module of the one is refused by the other", () => {
     `InvalidArgument: configure({ wasm }) of qdq/run gave qdq ${version}, wanted a module of qdq-run ${version}: ` +
       "take the .wasm file from the package that is imported\n",
   );
+});
+
+test("brings no threads of Node before they are wanted", () => {
+  const script = `require("qdq/run"); console.log(process.moduleLoadList.includes("NativeModule worker_threads"))`;
+  expect(execFileSync(process.execPath, ["-e", script], { encoding: "utf8" })).toBe("false\n");
 });
