@@ -146,10 +146,11 @@ void add_second_names(std::vector<OpDef>& ops) {
   constexpr std::string_view kAten = "torch.ops.aten.";
   for (size_t i = 0, count = ops.size(); i < count; ++i) {
     if (!ops[i].target.starts_with(kAten)) continue;
-    const std::string stem(without_overload(ops[i].schema.name()));
+    const std::string_view stem = without_overload(ops[i].schema.name());
+    const bool in_place = stem.ends_with('_');
+    const std::string_view functional = stem.substr(0, stem.size() - (in_place ? 1 : 0));
     for (const auto& [second, first] : kSecondNames) {
-      const bool in_place = stem == concat(first, "_") && !second.starts_with("special_");
-      if (stem != first && !in_place) continue;
+      if (functional != first || (in_place && second.starts_with("special_"))) continue;
       OpDef op = ops[i];
       op.schema = SchemaLine(concat(second, op.schema.text().substr(first.size())));
       op.target.replace(kAten.size(), first.size(), second);
