@@ -19,27 +19,34 @@ std::string_view to_string(ErrorCode code) {
   return "Internal";
 }
 
-void MessagePart::append_to(std::string& out) const {
+namespace {
+
+void append(std::string& out, PartKind kind, const MessagePart& part) {
   char number[32];
   int size = 0;
-  switch (kind_) {
-    case Kind::kCString: out += c_string_; return;
-    case Kind::kString: out += *string_; return;
-    case Kind::kView: out.append(view_.data, view_.size); return;
-    case Kind::kCharacter: out += character_; return;
-    case Kind::kReal: size = std::snprintf(number, sizeof number, "%g", real_); break;
-    case Kind::kSigned: size = std::snprintf(number, sizeof number, "%" PRId64, signed_); break;
-    case Kind::kUnsigned: size = std::snprintf(number, sizeof number, "%" PRIu64, unsigned_); break;
+  switch (kind) {
+    case PartKind::kEnd: return;
+    case PartKind::kCString: out += part.c_string; return;
+    case PartKind::kString: out += *part.string; return;
+    case PartKind::kView: out += *part.view; return;
+    case PartKind::kCharacter: out += part.character; return;
+    case PartKind::kReal: size = std::snprintf(number, sizeof number, "%g", part.real); break;
+    case PartKind::kInteger: size = std::snprintf(number, sizeof number, "%" PRId64, part.integer); break;
+    case PartKind::kNatural: size = std::snprintf(number, sizeof number, "%" PRIu64, part.natural); break;
   }
   out.append(number, static_cast<size_t>(size));
 }
 
-std::string concat(std::initializer_list<MessagePart> parts) {
+}  // namespace
+
+std::string concat_parts(const PartKind* kinds, const MessagePart* parts) {
   std::string out;
-  for (const MessagePart& part : parts) part.append_to(out);
+  for (; *kinds != PartKind::kEnd; ++kinds, ++parts) append(out, *kinds, *parts);
   return out;
 }
 
-void fail(ErrorCode code, std::initializer_list<MessagePart> parts) { throw Error(code, concat(parts)); }
+void fail_with(ErrorCode code, const PartKind* kinds, const MessagePart* parts) {
+  throw Error(code, concat_parts(kinds, parts));
+}
 
 }  // namespace qdq

@@ -4,9 +4,9 @@
 #include <concepts>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace qdq {
 
@@ -38,48 +38,51 @@ class Error : public std::exception {
   std::string op;
 };
 
-// One part of a message: a text or a number. Texts are looked at when the message is put together, not before.
-class MessagePart {
- public:
-  MessagePart(const char* text) : kind_(Kind::kCString), c_string_(text) {}  // Implicit, as an operand of <<
-  MessagePart(const std::string& text) : kind_(Kind::kString), string_(&text) {}
-  MessagePart(std::string_view text) : kind_(Kind::kView), view_{text.data(), text.size()} {}
-  MessagePart(char character) : kind_(Kind::kCharacter), character_(character) {}
-  MessagePart(double number) : kind_(Kind::kReal), real_(number) {}
-  template <std::signed_integral T> MessagePart(T number) : kind_(Kind::kSigned), signed_(number) {}
-  template <std::unsigned_integral T> MessagePart(T number) : kind_(Kind::kUnsigned), unsigned_(number) {}
+// One part of a message: a text or a number, whose kind is told apart from it. Texts are looked at when the message is
+// put together, not before.
+union MessagePart {
+  MessagePart(const char* text) : c_string(text) {}  // Implicit, as an operand of <<
+  MessagePart(const std::string& text) : string(&text) {}
+  MessagePart(const std::string_view& text) : view(&text) {}
+  MessagePart(char character) : character(character) {}
+  MessagePart(double number) : real(number) {}
+  template <std::signed_integral T> MessagePart(T number) : integer(number) {}
+  template <std::unsigned_integral T> MessagePart(T number) : natural(number) {}
 
-  // Numbers as printf writes them by %lld, %llu and %g.
-  void append_to(std::string& out) const;
-
- private:
-  enum class Kind { kCString, kString, kView, kCharacter, kReal, kSigned, kUnsigned };
-  struct View {
-    const char* data;
-    size_t size;
-  };
-  Kind kind_;
-  union {
-    const char* c_string_;
-    const std::string* string_;
-    View view_;
-    char character_;
-    double real_;
-    int64_t signed_;
-    uint64_t unsigned_;
-  };
+  const char* c_string;
+  const std::string* string;
+  const std::string_view* view;
+  char character;
+  double real;
+  int64_t integer;
+  uint64_t natural;
 };
+enum class PartKind : char { kEnd, kCString, kString, kView, kCharacter, kReal, kInteger, kNatural };
 
-// The parts one after the other. The callers' code is a list of parts and one call, since there are hundreds of
-// callers.
-std::string concat(std::initializer_list<MessagePart> parts);
-[[noreturn]] void fail(ErrorCode code, std::initializer_list<MessagePart> parts);
+template <class T> consteval PartKind part_kind() {
+  if constexpr (std::is_same_v<T, std::string>) return PartKind::kString;
+  else if constexpr (std::is_same_v<T, std::string_view>) return PartKind::kView;
+  else if constexpr (std::is_same_v<T, char>) return PartKind::kCharacter;
+  else if constexpr (std::is_floating_point_v<T>) return PartKind::kReal;
+  else if constexpr (std::signed_integral<T>) return PartKind::kInteger;
+  else if constexpr (std::unsigned_integral<T>) return PartKind::kNatural;
+  else if constexpr (std::is_convertible_v<const T&, const char*>) return PartKind::kCString;
+}
+// One array for all messages of the same kinds.
+template <PartKind... kinds> inline constexpr PartKind kPartKinds[] = {kinds..., PartKind::kEnd};
+
+// The parts one after the other, numbers as printf writes them by %lld, %llu and %g. The callers' code is an array of
+// parts and one call, since there are hundreds of callers: a page downloads it all.
+std::string concat_parts(const PartKind* kinds, const MessagePart* parts);
+[[noreturn]] void fail_with(ErrorCode code, const PartKind* kinds, const MessagePart* parts);
 
 template <class... Parts> [[gnu::always_inline]] inline std::string concat(const Parts&... parts) {
-  return concat({MessagePart(parts)...});
+  const MessagePart list[] = {MessagePart(parts)...};
+  return concat_parts(kPartKinds<part_kind<Parts>()...>, list);
 }
 template <class... Parts> [[noreturn, gnu::always_inline]] inline void fail(ErrorCode code, const Parts&... parts) {
-  fail(code, {MessagePart(parts)...});
+  const MessagePart list[] = {MessagePart(parts)...};
+  fail_with(code, kPartKinds<part_kind<Parts>()...>, list);
 }
 
 }  // namespace qdq

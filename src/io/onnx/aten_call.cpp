@@ -176,8 +176,9 @@ std::string AtenCall::only_result() {
     if (!user->is(op::kGetItem) || user->arg(1).integer() != 0) refuse("gives more than its first result");
   return name_results(1)[0];
 }
-void AtenCall::refuse_because(std::initializer_list<MessagePart> parts) const {
-  throw Error(ErrorCode::kUnsupported, concat(node_.name(), " ", concat(parts)), node_.name(), node_.target());
+void AtenCall::refuse_because(const PartKind* kinds, const MessagePart* parts) const {
+  throw Error(ErrorCode::kUnsupported, concat(node_.name(), " ", concat_parts(kinds, parts)), node_.name(),
+              node_.target());
 }
 
 }  // namespace qdq

@@ -30,8 +30,8 @@ void Arguments::add(const std::vector<Argument>& values) { list.insert(list.end(
 OnnxCall::OnnxCall(OnnxImport& import, const OnnxNode& node, const OnnxOperator& op)
     : import_(import), node_(node), op_(op), opset_(import.opset(node.domain)), modules_(module_stack_of(node)) {}
 
-void OnnxCall::refuse_because(std::initializer_list<MessagePart> parts) const {
-  throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat(parts)), node_.name,
+void OnnxCall::refuse_because(const PartKind* kinds, const MessagePart* parts) const {
+  throw Error(ErrorCode::kUnsupported, concat("the ONNX node ", where(), " ", concat_parts(kinds, parts)), node_.name,
               node_.op_type);
 }
 

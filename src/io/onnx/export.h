@@ -157,7 +157,8 @@ class AtenCall {
   std::string base() const;
   bool begins(std::string_view front) const { return name().starts_with(front); }
   template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
-    refuse_because({MessagePart(parts)...});
+    const MessagePart list[] = {MessagePart(parts)...};
+    refuse_because(kPartKinds<part_kind<Parts>()...>, list);
   }
 
   // Arguments by their place in the schema, defaults filled in.
@@ -210,7 +211,7 @@ class AtenCall {
   void same_as(const std::string& value) { file_.set(&node_, value); }
 
  private:
-  [[noreturn]] void refuse_because(std::initializer_list<MessagePart> parts) const;
+  [[noreturn]] void refuse_because(const PartKind* kinds, const MessagePart* parts) const;
 
   OnnxExport& file_;
   const Node& node_;

@@ -213,7 +213,8 @@ class OnnxCall {
   int64_t opset() const { return opset_; }  // of the node's domain
   OnnxImport& import() { return import_; }
   template <class... Parts> [[noreturn]] void refuse(const Parts&... parts) const {
-    refuse_because({MessagePart(parts)...});
+    const MessagePart list[] = {MessagePart(parts)...};
+    refuse_because(kPartKinds<part_kind<Parts>()...>, list);
   }
 
   const format::OnnxNode& node() const { return node_; }
@@ -282,7 +283,7 @@ class OnnxCall {
   int64_t num_uses_of_input(size_t i) const { return import_.num_uses(node_.inputs[i]); }
 
  private:
-  [[noreturn]] void refuse_because(std::initializer_list<MessagePart> parts) const;
+  [[noreturn]] void refuse_because(const PartKind* kinds, const MessagePart* parts) const;
   std::string where() const;
 
   OnnxImport& import_;

@@ -14,7 +14,6 @@ TEST(Concat, PutsTextsAndNumbersTogether) {
             "-1 2 -9223372036854775808 18446744073709551615");
   EXPECT_EQ(concat(static_cast<int8_t>(-128), " ", static_cast<uint8_t>(65), " ", true), "-128 65 1");
   EXPECT_EQ(concat(0.1, " ", 1e-30, " ", 2.f, " ", 1234567.0), "0.1 1e-30 2 1.23457e+06");
-  EXPECT_EQ(concat(), "");
 }
 
 TEST(Check, ThrowsItsCodeAndItsSentence) {
