@@ -128,7 +128,7 @@ class Pool {
   }
 
   // False if nobody can help now: the caller does all itself.
-  bool run(int64_t count, int64_t chunk, int workers, const std::function<void(int64_t, int64_t)>& body) {
+  bool run(int64_t count, int64_t chunk, int workers, FunctionRef<void(int64_t, int64_t)> body) {
     if (taken_.exchange(true)) return false;
     if (ProcessorTime::kIsKnown && alone_until_ != 0) {
       if (nanoseconds() < alone_until_) {
@@ -297,7 +297,7 @@ class Pool {
   std::atomic<uint32_t> inside_{0};
   std::atomic<int> sleeping_{0};
   std::atomic<bool> waiting_{false};
-  const std::function<void(int64_t, int64_t)>* body_ = nullptr;
+  const FunctionRef<void(int64_t, int64_t)>* body_ = nullptr;
   std::atomic<int64_t> next_{0};
   int64_t count_ = 0;
   int64_t chunk_ = 1;
@@ -328,7 +328,7 @@ void set_num_threads(int count) {
 #endif
 }
 
-void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+void parallel_for(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (count <= 0) return;
 #if QDQ_HAS_THREADS
   const int threads = g_num_threads;
@@ -346,7 +346,7 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   body(0, count);
 }
 
-void parallel_team(int count, const std::function<void(int, int)>& body) {
+void parallel_team(int count, FunctionRef<void(int, int)> body) {
 #if QDQ_HAS_THREADS
   const int most = std::min(count, g_num_threads.load());
   if (most > 1 && !t_inside) {

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+
+#include "base/function_ref.h"
 
 namespace qdq {
 
@@ -21,11 +22,11 @@ void set_num_threads(int count);
 // Calls body(begin, end) for disjoint ranges that cover [0, count), each at least `grain` long except the last, and
 // returns when all are done. Called from inside a body it runs in the calling thread. The first exception of a body is
 // rethrown.
-void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
+void parallel_for(int64_t count, int64_t grain, FunctionRef<void(int64_t, int64_t)> body);
 
 // Calls body(index, size) for every 0 <= index < size at the same time, each in its own thread, the caller's with index
 // 0, so that they may wait for each other. `size` is the number of threads that are free at once, 1 <= size <= count.
 // Bodies must not throw. Called from inside a body of either function, it uses the size 1.
-void parallel_team(int count, const std::function<void(int, int)>& body);
+void parallel_team(int count, FunctionRef<void(int, int)> body);
 
 }  // namespace qdq

@@ -17,7 +17,7 @@ Attribute& Attributes::add(Attribute attribute) {
   return list_.emplace_back(std::move(attribute));
 }
 
-void Attributes::erase_if(const std::function<bool(const Attribute&)>& goes) {
+void Attributes::erase_if(FunctionRef<bool(const Attribute&)> goes) {
   if (std::erase_if(list_, goes) == 0) return;
   places_.clear();
   next_number_.clear();

@@ -1,12 +1,12 @@
 // The tensors of a program: in order, and found by name.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
@@ -38,7 +38,7 @@ class Attributes {
   size_t place_of(std::string_view name) const;
   // Throws Error{kInvalidArgument} if the name is taken.
   Attribute& add(Attribute attribute);
-  void erase_if(const std::function<bool(const Attribute&)>& goes);
+  void erase_if(FunctionRef<bool(const Attribute&)> goes);
   // A name of the form `candidate`, `candidate_1`, ... that no attribute has, with the smallest number.
   std::string free_name(std::string candidate) const;
 

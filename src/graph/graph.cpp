@@ -39,7 +39,7 @@ std::optional<int64_t> Argument::integer() const {
   return std::nullopt;
 }
 
-void Argument::for_each_node(const std::function<void(Node*)>& body) const {
+void Argument::for_each_node(FunctionRef<void(Node*)> body) const {
   if (is_node()) {
     body(as<Node*>());
   } else if (is_list()) {
@@ -47,7 +47,7 @@ void Argument::for_each_node(const std::function<void(Node*)>& body) const {
   }
 }
 
-Argument Argument::map_nodes(const std::function<Node*(Node*)>& replacement) const {
+Argument Argument::map_nodes(FunctionRef<Node*(Node*)> replacement) const {
   if (is_node()) return replacement(as<Node*>());
   if (!is_list()) return *this;
   List out;

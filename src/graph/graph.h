@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "tensor/sym_int.h"
 #include "tensor/tensor.h"
 
@@ -76,9 +77,9 @@ class Argument {
   std::optional<int64_t> integer() const;
 
   // Calls body(node) for this node, or for every node in this list, left to right.
-  void for_each_node(const std::function<void(Node*)>& body) const;
+  void for_each_node(FunctionRef<void(Node*)> body) const;
   // A copy with every node replaced.
-  Argument map_nodes(const std::function<Node*(Node*)>& replacement) const;
+  Argument map_nodes(FunctionRef<Node*(Node*)> replacement) const;
   // Puts a node in the places of another one.
   void replace(const Node* old_node, Node* new_node);
 

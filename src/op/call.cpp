@@ -1,8 +1,8 @@
 // Calls of operators: their arguments by kind, and what calls in graphs give.
 #include <algorithm>
-#include <functional>
 #include <map>
 
+#include "base/function_ref.h"
 #include "op/families.h"
 #include "op/infer.h"
 #include "op/size_symbols.h"
@@ -312,7 +312,7 @@ Value constant_value_of(const Program& program, const Argument& argument) {
 }
 
 // Calls body(size, the size at the same place of `before`, or null) for all sizes of a value.
-void for_each_size(ValueMeta& value, const ValueMeta* before, const std::function<void(SymInt&, const SymInt*)>& body) {
+void for_each_size(ValueMeta& value, const ValueMeta* before, FunctionRef<void(SymInt&, const SymInt*)> body) {
   if (auto* tensor = std::get_if<TensorMeta>(&value.value)) {
     const TensorMeta* old = before ? before->tensor() : nullptr;
     for (size_t a = 0; a < tensor->sizes.size(); ++a)

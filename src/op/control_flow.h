@@ -1,17 +1,17 @@
 // Operators that run programs: torch.cond, torch.while_loop, map, scan, and ONNX's loop.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "op/op.h"
 
 namespace qdq {
 
 // Runs one of the call's programs: inputs in the order of its placeholders, outputs in that of its output node.
-using RunProgram = std::function<std::vector<Value>(const Program& program, std::span<const Value> inputs)>;
+using RunProgram = FunctionRef<std::vector<Value>(const Program& program, std::span<const Value> inputs)>;
 
 // A value as an output of a program: numbers are tensors of one element.
 Value as_output(Value value);

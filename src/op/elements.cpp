@@ -27,7 +27,7 @@ void check_float(DType dtype, const std::string& op) {
   QDQ_CHECK(is_floating(dtype), kInvalidArgument, op, " needs a float tensor, found ", to_string(dtype));
 }
 
-std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t, int64_t)>& before) {
+std::vector<int64_t> stable_order(int64_t n, FunctionRef<bool(int64_t, int64_t)> before) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return before(a, b); });

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <span>
 
+#include "base/function_ref.h"
 #include "op/families.h"
 #include "op/infer.h"
 
@@ -50,7 +50,7 @@ template <class Body> decltype(auto) visit_float(DType dtype, const std::string&
 
 // The numbers from 0 to before n in the order of `before`, or of their keys; equal ones keep theirs. The sorts of all
 // operators: each sort of its own would be 2 kB of a page's download. Keys are sorted byte by byte, without comparing.
-std::vector<int64_t> stable_order(int64_t n, const std::function<bool(int64_t a, int64_t b)>& before);
+std::vector<int64_t> stable_order(int64_t n, FunctionRef<bool(int64_t a, int64_t b)> before);
 std::vector<int64_t> stable_order(std::span<const int64_t> keys);
 // Integers in the order of the values: -0 is 0, and NaN, all alike, lies behind all numbers.
 inline int64_t order_key(int64_t value) { return value; }

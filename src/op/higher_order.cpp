@@ -382,7 +382,7 @@ Value run_expansion(const Call<Tensor>& call, const Program& program, const RunP
   return out.size() == 1 ? out[0] : Value(std::move(out));
 }
 
-Value eval_control_flow(const Call<Tensor>& call) { return run_control_flow(call, run_by_reference); }
+Value eval_control_flow(const Call<Tensor>& call) { return run_control_flow(call, &run_by_reference); }
 
 Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
   if (call.op().expand) return run_expansion(call, *call.op().expand(call), run);
