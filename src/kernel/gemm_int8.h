@@ -37,8 +37,8 @@ inline constexpr int64_t kDotPanel = 16;
 // Elements of the depth that one step multiplies; a step reads 4 bytes of a pixel in every road.
 inline int64_t dot_step(DotRoad road) { return road == DotRoad::kPairs ? 2 : 4; }
 
-// A step of kMatchedBytes: which four of the 16 bytes at `at` it multiplies. The two of a double step that is not shifted
-// have the same place.
+// A step of kMatchedBytes: which four of the 16 bytes at `at` it multiplies. The two of a double step that is not
+// shifted have the same place.
 struct DotStep {
   int32_t at = 0;
   uint8_t from[4] = {};
