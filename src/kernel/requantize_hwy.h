@@ -174,8 +174,8 @@ HWY_INLINE void finish_plain_rows(D d, const Finish& finish, const hn::Vec<D> (&
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX2
 // What finish_plain_block needs for 16 channels, in memory, because the sums fill the registers. Two pixels at once
 // take three quarters of Quantizer's instructions: the conversion to integers rounds, and saturation keeps most of the
-// bounds. What exceeds `high` is held before, because the conversion gives the lowest integer for numbers beyond 32 bits
-// and for NaN.
+// bounds. What exceeds `high` is held before, because the conversion gives the lowest integer for numbers beyond
+// 32 bits and for NaN.
 struct alignas(32) PlainConstants {
   float multiplier[16], offset[16], high[8], residual_multiplier[8];
   int16_t shift[16], residual_shift[16];
