@@ -308,12 +308,13 @@ void depth_to_space(OnnxCall& call) {
 
 void space_to_depth(OnnxCall& call) {
   const int64_t block = call.integer("blocksize", 1);
-  const auto channels = call.rank(0) == 4 ? call.extent(call.tensor(0), 1).constant() : std::nullopt;
-  if (block < 1 || block > INT32_MAX || !channels) call.refuse("has blocks of ", block, " for ", call.rank(0), " axes");
+  const int64_t channels = call.rank(0) == 4 ? call.extent(call.tensor(0), 1).constant().value_or(-1) : -1;
+  if (block < 1 || block > INT32_MAX || channels < 0)
+    call.refuse("has blocks of ", block, " for ", call.rank(0), " axes");
   Node* out = call.call("pixel_unshuffle.default", {call.tensor(0), block});
-  if (*channels > 1 && block > 1) {
+  if (channels > 1 && block > 1) {
     // PyTorch puts the channel first.
-    out = call.call("unflatten.int", {out, 1, OnnxCall::list(std::vector<int64_t>{*channels, block * block})});
+    out = call.call("unflatten.int", {out, 1, OnnxCall::list(std::vector<int64_t>{channels, block * block})});
     out = call.call("flatten.using_ints", {call.call("transpose.int", {out, 1, 2}), 1, 2});
   }
   call.set(out);
