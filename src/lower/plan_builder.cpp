@@ -435,11 +435,11 @@ PlanValue PlanBuilder::plain(PlanValue place) {
 
 Fusion PlanBuilder::finish(const std::vector<Node*>& nodes) {
   drop_idle_plans();
-  for (size_t p = 0; p < plans_.size(); ++p) {
-    const std::vector<size_t> step_of = round_in_pools(plans_[p].plan);
-    for (auto& [node, fate] : fates_)
-      if (fate.plan == static_cast<int>(p) && !step_of.empty()) fate.step = step_of[fate.step];
-  }
+  std::vector<std::vector<size_t>> steps;  // of each plan, where its steps are now; empty: where they were
+  for (Open& plan : plans_) steps.push_back(round_in_pools(plan.plan));
+  for (auto& [node, fate] : fates_)
+    if (fate.plan >= 0 && !steps[static_cast<size_t>(fate.plan)].empty())
+      fate.step = steps[static_cast<size_t>(fate.plan)][fate.step];
   Fusion fusion;
   for (const Node* node : nodes)
     if (const auto fate = fates_.find(node); fate != fates_.end()) fusion.fates.push_back(fate->second);
@@ -450,19 +450,19 @@ Fusion PlanBuilder::finish(const std::vector<Node*>& nodes) {
 
 // A plan that only converts between u8 and f32 is better left to the operators.
 void PlanBuilder::drop_idle_plans() {
-  for (size_t p = 0; p < plans_.size(); ++p) {
-    if (!plans_[p].is_idle || plans_[p].is_imported) continue;
-    bool imports = false;
-    for (const auto& arg : plans_[p].args) imports = imports || std::holds_alternative<PlanValue>(arg);
-    if (imports) continue;
-    plans_[p].plan = {};
-    plans_[p].args.clear();
-    uses_.erase(std::remove_if(uses_.begin(), uses_.end(), [&](const Use& use) { return use.place.plan == p; }),
-                uses_.end());
-    for (auto& [node, fate] : fates_)
-      if (fate.plan == static_cast<int>(p))
-        fate = {fate.node, fate.target, -1, 0, "nothing but conversions would be in its plan"};
+  std::vector<bool> is_dropped;
+  for (Open& plan : plans_) {
+    const bool imports = std::any_of(plan.args.begin(), plan.args.end(),
+                                     [](const auto& arg) { return std::holds_alternative<PlanValue>(arg); });
+    is_dropped.push_back(plan.is_idle && !plan.is_imported && !imports);
+    if (!is_dropped.back()) continue;
+    plan.plan = {};
+    plan.args.clear();
   }
+  std::erase_if(uses_, [&](const Use& use) { return is_dropped[use.place.plan]; });
+  for (auto& [node, fate] : fates_)
+    if (fate.plan >= 0 && is_dropped[static_cast<size_t>(fate.plan)])
+      fate = {fate.node, fate.target, -1, 0, "nothing but conversions would be in its plan"};
 }
 
 void PlanBuilder::rewrite() {
