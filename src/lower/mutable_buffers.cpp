@@ -190,7 +190,7 @@ void make_functional(Program& program) {
     const Write& write = writes[next++];
     std::vector<Node*> chain = {node->arg(0).node()};
     if (write.part != nullptr) chain.push_back(write.part->arg(0).node());
-    Node* made = values[write.buffer] = make_written(*program.graph, *node, chain).back();
+    Node* made = values[write.buffer] = make_written(*program.graph, *node, chain, chain).back();
     node->replace_all_uses_with(made);
     program.graph->erase(node);
   }

@@ -23,7 +23,8 @@ bool has_functional_form(const Node& write) {
 
 bool takes_part(const Node& view) { return view.is(op::kSlice) || view.is(op::kSelect); }
 
-std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain) {
+std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain,
+                                const std::vector<Node*>& values) {
   const auto point = graph.insert_before(&write);
   const auto call = [&](const std::string& target, std::vector<Argument> args, Node::Kwargs kwargs, const Node& like) {
     Node* made = graph.call(target, std::move(args), std::move(kwargs));
@@ -37,12 +38,12 @@ std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Nod
     made.push_back(source);
   } else {
     std::vector<Argument> args = write.args();
-    args[0] = chain[0];
+    args[0] = values[0];
     made.push_back(call(op_of(write)->functional->target, std::move(args), write.kwargs(), *chain[0]));
   }
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     const Node& part = *chain[i];
-    std::vector<Argument> args = {chain[i + 1], made.back()};
+    std::vector<Argument> args = {values[i + 1], made.back()};
     for (size_t k = 1; k < part.args().size(); ++k) args.push_back(part.arg(k));
     const std::string target(part.is(op::kSlice) ? op::kSliceScatter : op::kSelectScatter);
     made.push_back(call(target, std::move(args), part.kwargs(), *chain[i + 1]));

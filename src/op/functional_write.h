@@ -14,9 +14,11 @@ bool has_functional_form(const Node& write);
 bool takes_part(const Node& view);
 
 // Creates, in front of `write`, what each value of `chain` is behind it, and returns these in the same order. `write`
-// writes to chain[0] and has a functional form; each value takes a part of the next one.
+// writes to chain[0] and has a functional form; each value takes a part of the next one. `values`: what they are in
+// front of it, where others wrote to them.
 //   part = slice(x, 1, 0, 2); copy_(part, y)       becomes       made = copy(part, y), slice_scatter(x, made, 1, 0, 2)
 // The copy is left out where y has the sizes and the dtype of the part, and nobody reads the result of the write.
-std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain);
+std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain,
+                                const std::vector<Node*>& values);
 
 }  // namespace qdq

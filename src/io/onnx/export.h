@@ -59,7 +59,8 @@ class OnnxAttributes {
 // A graph that is being written: that of the file, or one within another, which reads the values of those around it.
 class OnnxExport {
  public:
-  OnnxExport(const OnnxOptions& options, int64_t opset);
+  // `refused`: operators in place that write to what others read.
+  OnnxExport(const OnnxOptions& options, int64_t opset, std::unordered_set<const Node*> refused);
   explicit OnnxExport(OnnxExport& around);
   // The whole file.
   format::OnnxFile run(const Program& program);
@@ -126,7 +127,8 @@ class OnnxExport {
     std::map<std::string, std::string> symbols;            // s0 -> batch
     std::map<std::string, int64_t> domains;
     std::map<std::string, std::vector<std::string>> refusals;  // operator or reason -> nodes
-    std::unordered_set<const Node*> narrow;
+    std::unordered_set<const Node*> narrow, refused;
+    const Program* prepared = nullptr;
   };
   static std::string unique(std::map<std::string, int64_t>& taken, const std::string& name);
   format::OnnxValueInfo info_of(std::string name, const ValueMeta& value, bool is_inner);
@@ -227,14 +229,14 @@ const char* onnx_name(const std::pair<std::string_view, const char*> (&table)[N]
 }
 
 // Operators in place that write to what others read become functional ones, as far as values and their slices go, and
-// what depends on constants alone and has no form in ONNX is computed.
-void prepare_to_write(Program& program);
+// what depends on constants alone and has no form in ONNX is computed. Returns the operators that still do so.
+std::unordered_set<const Node*> prepare_to_write(Program& program);
+// Whether nobody but the in-place operator sees what it writes to, in a program that was not prepared.
+bool writes_alone(const Node* input);
 // Adaptive pools over windows of any sizes.
 void adaptive_pool(AtenCall& call);
 // Whether a table has a form for the call's operator.
 bool has_onnx_form(const Node& node);
-// Whether nobody but the in-place operator sees what it writes to.
-bool writes_alone(const Node* input);
 
 // Sets the sizes and the data type of a call from its inputs. Whoever read a file knows more of its open sizes than the
 // operators tell, which take them for as large as they can be: what a file says of an output is believed by those who

@@ -1,6 +1,7 @@
 // Rewrites a program before it is written as ONNX, which knows no writing to tensors.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "io/onnx/export.h"
@@ -8,6 +9,7 @@
 #include "op/facts.h"
 #include "op/functional_write.h"
 #include "op/infer.h"
+#include "op/shared_storage.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -34,44 +36,100 @@ bool is_read_behind(const Node& value, const Node& write, const Places& places) 
   return false;
 }
 
-// The value and the views of it that a node writes through, innermost first. Empty where it cannot be rewritten.
-std::vector<Node*> chain_of(const Node& write, const Places& places) {
-  std::vector<Node*> chain = {write.arg(0).node()};
-  while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view(*chain.back())) {
-    const Node& view = *chain.back();
-    if (!takes_part(view)) return {};
-    chain.push_back(view.arg(0).node());
+bool is_read_once(const Node* value) {
+  return value != nullptr && value->op() == Node::Op::kCallFunction && value->users().size() == 1;
+}
+// Whether the result may be the first argument with its bytes.
+bool keeps_bytes(const Node& value) {
+  const OpDef* op = op_of(value);
+  return is_view(value) || (op != nullptr && op->roles.shares_qparams);
+}
+
+// What values are since the last write to them. Nodes are visited in their order; those that come read the values as
+// they were at first.
+class Versions {
+ public:
+  explicit Versions(Places& places) : places_(places) {}
+
+  void visit(Node* node) {
+    if (!newest_.empty())
+      for (Node* input : node->input_nodes())
+        if (Node* newest = newest_of(input); newest != input) node->replace_input_with(input, newest);
+    if (is_view(*node)) views_[node->arg(0).node()].push_back(node);
   }
-  if (chain.back() == nullptr || chain.back()->op() != Node::Op::kCallFunction) return {};
-  // Other views of these, older than the write and read behind it, would have to see it.
-  for (size_t i = 0; i < chain.size(); ++i)
-    for (const Node* user : chain[i]->users())
-      if (user != &write && (i == 0 || user != chain[i - 1]) && is_view(*user) && places.at(user) < places.at(&write) &&
-          is_read_behind(*user, write, places))
-        return {};
-  return chain;
-}
 
-// Later readers of `old` read `made` instead.
-void replace_behind(Node* old, Node* made, const Node& write, const Places& places) {
-  old->replace_all_uses_with(made, [&](Node* user) { return places.at(user) > places.at(&write); });
-}
+  // Whether nobody but the node sees what it writes to.
+  bool is_alone(const Node& write) {
+    const Node* value = write.arg(0).node();
+    while (is_read_once(value) && origins_.count(value) == 0 && alone_.count(value) == 0 && keeps_bytes(*value))
+      value = value->arg(0).node();
+    return is_read_once(value) && origins_.count(value) == 0 && alone_.insert(&write).second;
+  }
 
-// Erases a node whose users read another one. A later node may get its address.
-void erase(Program& program, Node* node, Places& places) {
-  places.erase(node);
-  program.graph->erase(node);
-}
+  // The value that a node writes to and the values that this is a view of, innermost first, as they were at first.
+  // Empty where the write cannot be rewritten.
+  std::vector<Node*> chain_of(const Node& write, Node* written) {
+    std::vector<Node*> chain = {origin_of(written)};
+    while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view(*chain.back())) {
+      const Node& view = *chain.back();
+      if (!takes_part(view)) return {};
+      chain.push_back(origin_of(view.arg(0).node()));
+    }
+    if (chain.back() == nullptr || chain.back()->op() != Node::Op::kCallFunction) return {};
+    for (size_t i = 0; i < chain.size(); ++i) {
+      const Node* inner = i == 0 ? nullptr : chain[i - 1];
+      if (has_other_views(chain[i], inner, write) || has_other_views(newest_of(chain[i]), inner, write)) return {};
+    }
+    // What a dropout is given, say, whose bytes its result has.
+    for (const Node* same = chain.back(); !same->is(op::kGetItem) && (same = source_of(*same)) != nullptr;)
+      if (is_read_behind(*same, write, places_)) return {};
+    return chain;
+  }
 
-void make_functional(Program& program, Node* write, Places& places) {
-  const std::vector<Node*> chain = chain_of(*write, places);
-  if (chain.empty() || !has_functional_form(*write)) return;
-  const std::vector<Node*> made = make_written(*program.graph, *write, chain);
-  for (const Node* node : made) places.emplace(node, places.at(write));
-  write->replace_all_uses_with(made[0]);
-  for (size_t i = 0; i < chain.size(); ++i) replace_behind(chain[i], made[i], *write, places);
-  erase(program, write, places);
-}
+  // Writes to the value and its views become new ones. Erases the write, whose readers read the value.
+  void make_functional(Graph& graph, Node* write, const std::vector<Node*>& chain) {
+    std::vector<Node*> values;
+    for (Node* value : chain) values.push_back(newest_of(value));
+    const std::vector<Node*> made = make_written(graph, *write, chain, values);
+    for (size_t i = 0; i < chain.size(); ++i) {
+      places_.emplace(made[i], places_.at(write));
+      origins_.emplace(made[i], chain[i]);
+      newest_[chain[i]] = made[i];
+    }
+    write->replace_all_uses_with(chain[0]);
+    erase(graph, write);
+  }
+
+  // A later node may get its address.
+  void erase(Graph& graph, Node* node) {
+    places_.erase(node);
+    graph.erase(node);
+  }
+
+ private:
+  Node* origin_of(Node* value) const {
+    const auto found = origins_.find(value);
+    return found == origins_.end() ? value : found->second;
+  }
+  Node* newest_of(Node* value) const {
+    const auto found = newest_.find(value);
+    return found == newest_.end() ? value : found->second;
+  }
+  // Whether other views, which are older than the write and read behind it, would have to see it.
+  bool has_other_views(const Node* value, const Node* inner, const Node& write) {
+    const auto found = views_.find(value);
+    if (found == views_.end()) return false;
+    std::erase_if(found->second,
+                  [&](const Node* view) { return view != inner && !is_read_behind(*view, write, places_); });
+    return std::any_of(found->second.begin(), found->second.end(), [=](const Node* view) { return view != inner; });
+  }
+
+  Places& places_;
+  std::unordered_map<const Node*, Node*> origins_;  // of what was made of a value
+  std::unordered_map<const Node*, Node*> newest_;
+  std::unordered_set<const Node*> alone_;                            // writes
+  std::unordered_map<const Node*, std::vector<const Node*>> views_;  // of each value, as far as they may be read again
+};
 
 // What depends on constants alone, and is one tensor.
 bool is_foldable(const Node& node) {
@@ -85,7 +143,7 @@ bool is_foldable(const Node& node) {
   return is_known && *numel_of(meta->sizes).constant() <= kLargestFolded;
 }
 
-void fold(Program& program, Node* node, Places& places) {
+void fold(Program& program, Node* node, Versions& versions) {
   Attribute attribute;
   try {
     attribute.tensor = eval_constant(program, *node).contiguous();
@@ -100,38 +158,45 @@ void fold(Program& program, Node* node, Places& places) {
   constant->meta.val.value = meta_of(attribute.tensor);
   program.add_attribute(std::move(attribute));
   node->replace_all_uses_with(constant);
-  erase(program, node, places);
+  versions.erase(*program.graph, node);
 }
 
 }  // namespace
 
 bool writes_alone(const Node* input) {
-  while (input && input->op() == Node::Op::kCallFunction && input->users().size() == 1) {
-    const OpDef* op = op_of(*input);
-    if (op == nullptr || !op->roles.shares_qparams) return true;
-    input = input->arg(0).node();
-  }
-  return false;
+  while (is_read_once(input) && keeps_bytes(*input)) input = input->arg(0).node();
+  return is_read_once(input);
 }
 
-void prepare_to_write(Program& program) {
-  std::vector<Node*> calls;
+std::unordered_set<const Node*> prepare_to_write(Program& program) {
   Places places;
-  for (Node* node : program.graph->nodes()) places.emplace(node, places.size());
-  for (Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kCallFunction && op_of(*node) != nullptr) calls.push_back(node);
-  for (Node* node : calls) {
+  const std::vector<Node*> nodes = program.graph->nodes();
+  for (Node* node : nodes) places.emplace(node, places.size());
+  Versions versions(places);
+  std::unordered_set<const Node*> refused;
+  for (Node* node : nodes) {
+    Node* first = node->args().empty() ? nullptr : node->arg(0).node();
+    versions.visit(node);
+    if (node->op() != Node::Op::kCallFunction || op_of(*node) == nullptr) continue;
     if (node->is(kDetachTo)) {
-      node->replace_all_uses_with(node->arg(0).node());
-      erase(program, node, places);
+      node->replace_all_uses_with(first);
+      versions.erase(*program.graph, node);
       continue;
     }
     const auto& arguments = op_of(*node)->schema->arguments;
-    const bool writes = !arguments.empty() && arguments[0].is_mutated && node->arg(0).is_node();
-    if (writes && !writes_alone(node->arg(0).node())) make_functional(program, node, places);
-    else if (!writes && is_foldable(*node)) fold(program, node, places);
+    const bool writes = first != nullptr && !arguments.empty() && arguments[0].is_mutated;
+    if (!writes && is_foldable(*node)) fold(program, node, versions);
+    if (!writes || versions.is_alone(*node)) continue;
+    const std::vector<Node*> chain =
+        has_functional_form(*node) ? versions.chain_of(*node, first) : std::vector<Node*>();
+    if (chain.empty()) refused.insert(node);
+    else versions.make_functional(*program.graph, node, chain);
   }
   program.graph->eliminate_dead_code();
+  std::unordered_set<const Node*> out;
+  for (const Node* node : program.graph->nodes())
+    if (refused.count(node) != 0) out.insert(node);
+  return out;
 }
 
 }  // namespace qdq

@@ -119,10 +119,12 @@ void OnnxAttributes::add(const char* name, std::shared_ptr<const format::OnnxGra
   list.emplace_back(attribute_of(name, OnnxKind::kGraph)).graphs = {std::move(value)};
 }
 
-OnnxExport::OnnxExport(const OnnxOptions& options, int64_t opset) : file_(std::make_shared<File>()) {
+OnnxExport::OnnxExport(const OnnxOptions& options, int64_t opset, std::unordered_set<const Node*> refused)
+    : file_(std::make_shared<File>()) {
   QDQ_CHECK(opset >= kFirstWritten && opset <= kLastWritten, kInvalidArgument, "ONNX models are written in opset ",
             kFirstWritten, " to ", kLastWritten, ", found ", opset);
   file_->options = options;
+  file_->refused = std::move(refused);
   file_->opset = file_->needed = opset;
 }
 OnnxExport::OnnxExport(OnnxExport& around) : file_(around.file_), written_(around.written_) {
@@ -360,7 +362,8 @@ void OnnxExport::write_call(const Node& node) {
   if (is_complex && !exporter) throw Error(ErrorCode::kUnsupported, concat(node.target(), " of complex numbers"));
   const OnnxOperator* plain = exporter ? nullptr : find_onnx_operator_of(name);
   if (!exporter && !plain) throw Error(ErrorCode::kUnsupported, "");
-  if (op->schema->arguments[0].is_mutated && !writes_alone(node.arg(0).node())) {
+  if (op->schema->arguments[0].is_mutated &&
+      (program_ == file_->prepared ? file_->refused.count(&node) != 0 : !writes_alone(node.arg(0).node()))) {
     const Node* written = node.arg(0).node();
     while (written && written->op() == Node::Op::kCallFunction && is_view(*written)) written = written->arg(0).node();
     if (written && written->op() == Node::Op::kGetAttr)
@@ -467,6 +470,7 @@ void copy_notes(const Program& program, format::OnnxFile& out) {
 format::OnnxFile OnnxExport::run(const Program& program) {
   QDQ_CHECK(program.buffer_mutations.empty(), kUnsupported, "the program writes to its buffer ",
             program.buffer_mutations[0].buffer, kNoState);
+  file_->prepared = &program;
   file_->symbols = program.symbol_names;
   graph_.name = program.notes.graph_name.empty() ? "main" : program.notes.graph_name;
   graph_.doc_string = program.notes.graph_doc_string;
@@ -546,7 +550,7 @@ namespace {
 format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
-  prepare_to_write(complete);
+  const std::unordered_set<const Node*> refused = prepare_to_write(complete);
   if (!options.signed_activations) make_activations_unsigned(complete);
   QDQ_CHECK(!options.dedicated_pairs || dedicate_pairs(complete) > 0, kInvalidArgument,
             "each reader should get its own QuantizeLinear and DequantizeLinear, but no activation of the model is "
@@ -561,7 +565,7 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   if (options.float16) make_floats_half(complete);
   bool is_widened = false;
   for (int64_t opset = options.opset.value_or(kFirstWritten);;) {
-    OnnxExport exporter(options, opset);
+    OnnxExport exporter(options, opset, refused);
     format::OnnxFile file = exporter.run(complete);
     if (exporter.needed() != opset) {
       opset = exporter.needed();

@@ -56,15 +56,15 @@ TEST(FunctionalWrite, PutsAPartOfAPartBack) {
   Node* row = calls.call("select.int", {rows, 0, 1});
   Node* write = calls.call("mul_.Scalar", {row, 2.0});
   ASSERT_TRUE(has_functional_form(*write) && takes_part(*row) && takes_part(*rows));
-  const std::vector<Node*> made = make_written(calls.graph, *write, {row, rows, calls.x});
+  Node* later = calls.call("relu.default", {calls.x});  // what x is in front of the write
+  const std::vector<Node*> made = make_written(calls.graph, *write, {row, rows, calls.x}, {row, rows, later});
   ASSERT_EQ(made.size(), 3u);
   EXPECT_EQ(made[0]->target(), "torch.ops.aten.mul.Scalar");
   EXPECT_THAT(made[0]->args(), ElementsAre(Argument(row), Argument(2.0)));
   EXPECT_TRUE(made[1]->is(op::kSelectScatter));
   EXPECT_THAT(made[1]->args(), ElementsAre(Argument(rows), Argument(made[0]), Argument(0), Argument(1)));
   EXPECT_TRUE(made[2]->is(op::kSliceScatter));
-  EXPECT_THAT(made[2]->args(),
-              ElementsAre(Argument(calls.x), Argument(made[1]), Argument(0), Argument(1), Argument(3)));
+  EXPECT_THAT(made[2]->args(), ElementsAre(Argument(later), Argument(made[1]), Argument(0), Argument(1), Argument(3)));
 }
 
 // A source of other sizes or of another dtype is made one of the part's; what is read later is a tensor of its own.
@@ -78,7 +78,7 @@ TEST(FunctionalWrite, CopiesASourceThatIsUnlikeThePart) {
     y->meta.val.value = meta;
     Node* write = calls.call("copy_.default", {rows, y});
     if (is_read) calls.call("relu.default", {write});
-    return make_written(calls.graph, *write, {rows, calls.x});
+    return make_written(calls.graph, *write, {rows, calls.x}, {rows, calls.x});
   };
   EXPECT_EQ(made_of(floats({2, 4}), false)[0], y);
   TensorMeta doubles = floats({2, 4});
@@ -88,7 +88,7 @@ TEST(FunctionalWrite, CopiesASourceThatIsUnlikeThePart) {
     EXPECT_EQ(made[1]->arg(1).node(), made[0]);
   }
   Node* whole = calls.call("copy_.default", {calls.x, calls.x});
-  EXPECT_EQ(make_written(calls.graph, *whole, {calls.x})[0]->target(), "torch.ops.aten.copy.default");
+  EXPECT_EQ(make_written(calls.graph, *whole, {calls.x}, {calls.x})[0]->target(), "torch.ops.aten.copy.default");
 }
 
 }  // namespace
