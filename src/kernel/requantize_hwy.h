@@ -7,10 +7,8 @@
 #define QDQ_KERNEL_REQUANTIZE_HWY_H
 #endif
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include "hwy/highway.h"
 #include "kernel/curve_hwy.h"

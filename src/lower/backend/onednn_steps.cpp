@@ -145,8 +145,9 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
-    // Two products of at most 127 * 128 fit 16 bits, but up to AVX2 the portable kernels are faster for these, too: 1.3
-    // times for ResNet-18 and EfficientNet-B0, 1.05 for MobileNetV2 and SqueezeNet (AMD EPYC, Zen 3).
+    // Two products of at most 127 * 128 fit 16 bits, but up to AVX2 the portable kernels take these, too: on an AMD
+    // EPYC (Zen 3) they are 1.4 times as fast for ResNet-18 and EfficientNet-B0, and as fast for MobileNetV2 and
+    // SqueezeNet.
     const bool is_wide = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core;
     if (!has_vnni() && largest_factor(plan, step) > (is_wide ? 127 : 0))
       return "this processor has no VNNI, without which the portable kernels are exact and faster";
