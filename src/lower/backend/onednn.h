@@ -7,10 +7,7 @@
 
 namespace qdq::onednn {
 
-inline dnnl::engine& engine() {
-  static dnnl::engine instance(dnnl::engine::kind::cpu, 0);
-  return instance;
-}
+dnnl::engine& engine();
 
 inline dnnl::stream& stream() {
   static dnnl::stream instance(engine());
@@ -26,5 +23,11 @@ template <class Body> auto guarded(Body&& body) {
                 concat("oneDNN refused: ", error.what()));
   }
 }
+
+// The bytes of a core's share of the data cache of this level, from 1 to 3, where oneDNN finds `found`; 0 beyond. Some
+// virtual machines hide the caches of their processor. oneDNN 3.7 then takes each for a byte: its blocks are tiny, its
+// reorders of padded weights err, and 1x1 convolutions of 512 to 1024 channels end the program by a division by zero.
+// There the caches have the sizes that oneDNN takes for processors that it does not know.
+unsigned cache_bytes(int level, unsigned found);
 
 }  // namespace qdq::onednn
