@@ -382,6 +382,24 @@ def views():
         known = {"a": [start], "b": [end], "c": [step], "axis": [0]}
         known = [helper.make_tensor(n, 7, [len(v)], v) for n, v in known.items()]
         graph(f"Sizes sliced {i}", nodes, {"x": x}, initializers=known, sizes={"x": ["a", "b", "c"]})
+    # Padded to whole windows; and sizes that may be zero.
+    nodes = [shape, helper.make_node("Gather", ["all", "last"], ["size"]),
+             helper.make_node("Mod", ["size", "four"], ["rest"]),
+             helper.make_node("Sub", ["four", "rest"], ["lack"]),
+             helper.make_node("Mod", ["lack", "four"], ["more"]),
+             helper.make_node("Concat", ["zeros", "more"], ["pads"], axis=0),
+             helper.make_node("Pad", ["x", "pads"], ["padded"]),
+             helper.make_node("Reshape", ["padded", "windows"], ["y0"]),
+             helper.make_node("Equal", ["rest", "zero"], ["whole"]),
+             helper.make_node("Sub", ["size", "five"], ["beyond"]),
+             helper.make_node("Equal", ["beyond", "zero"], ["ends"]),
+             helper.make_node("Where", ["whole", "zero", "four"], ["y1"]),
+             helper.make_node("Where", ["ends", "zero", "four"], ["y2"])]  # fmt: skip
+    known = {"last": [2], "zero": [0], "four": [4], "five": [5], "zeros": [0] * 5, "windows": [-1, 4]}
+    known = [helper.make_tensor(n, 7, [len(v)], v) for n, v in known.items()]
+    for size in (4, 5, 7):
+        x_of_size = floats(1, 2, size)
+        graph(f"Mod of sizes {size}", nodes, {"x": x_of_size}, 3, initializers=known, sizes={"x": ["a", "b", "c"]})
     # What decoders are given for the first token.
     nodes = [helper.make_node("Concat", ["past", "x"], ["y0"], axis=1),
              helper.make_node("MatMul", ["x", "turned"], ["scores"]),

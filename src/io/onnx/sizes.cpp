@@ -1,12 +1,14 @@
 // Shapes that an ONNX graph computes from open sizes, computed as far as they are known.
 #include <algorithm>
+#include <optional>
 
 #include "io/onnx/import.h"
+#include "tensor/sym_arithmetic.h"
 
 namespace qdq {
 namespace {
 
-enum class SizeArithmetic { kAdd, kSub, kMul, kDiv };
+enum class SizeArithmetic { kAdd, kSub, kMul, kDiv, kMod };
 
 SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymInt& b) {
   // ONNX divides toward zero, which is down for sizes and divisors above zero.
@@ -16,13 +18,15 @@ SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymIn
       return *known / *divisor;
     if (is_negative) return compute(call, SizeArithmetic::kMul, compute(call, what, a, SymInt(-*divisor)), SymInt(-1));
   }
-  static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv"};
+  static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv",
+                                           "operator.mod"};
   SymInt out;
   switch (what) {
     case SizeArithmetic::kAdd: out = a + b; break;
     case SizeArithmetic::kSub: out = a - b; break;
     case SizeArithmetic::kMul: out = a * b; break;
     case SizeArithmetic::kDiv: out = a.floor_div(b); break;
+    case SizeArithmetic::kMod: out = size_modulo(a, b); break;  // with the sign of the divisor
   }
   call.import().know_size(out, kNames[static_cast<size_t>(what)], a, b);
   return out;
@@ -39,30 +43,34 @@ void elementwise(OnnxCall& call, SizeArithmetic what) {
   call.set(std::move(out), call.is_vector(0) || call.is_vector(1));
 }
 
-// An open size is no number below zero, and where zero is asked for, the program takes none.
-bool equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
+// Whether two sizes are equal, if that is known before the model runs. An open size is no number below zero, and where
+// zero is asked for, the program takes none; but a difference, or the rest of a division, may be zero.
+std::optional<bool> equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
   if (a == b) return true;
-  const SymInt difference = a - b;
-  if (difference.is_constant()) return false;
+  if ((a - b).is_constant()) return false;
   for (const auto& [size, number] : {std::pair(a, b.constant()), std::pair(b, a.constant())}) {
     if (!number || *number > 0) continue;
+    if (*number == 0 && size.to_string().find('-') != std::string::npos) continue;
     if (*number == 0) call.import().know_more_than_zero(size);
     return false;
   }
-  call.refuse("compares the open size ", a.to_string(), " with ", b.to_string(),
-              ", which is not known before the model runs; export it with fixed sizes");
+  return std::nullopt;
 }
 
-void compare_sizes(OnnxCall& call) {
+bool compare_sizes(OnnxCall& call) {
   const std::vector<SymInt> a = call.sizes(0), b = call.sizes(1);
   const size_t count = std::max(a.size(), b.size());
   if ((a.size() != count && a.size() != 1) || (b.size() != count && b.size() != 1))
     call.refuse("compares ", a.size(), " sizes with ", b.size());
   Tensor out = Tensor::empty(call.is_vector(0) || call.is_vector(1) ? Shape{static_cast<int64_t>(count)} : Shape{},
                              DType::kBool);
-  for (size_t i = 0; i < count; ++i)
-    out.data<bool>()[i] = equal(call, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+  for (size_t i = 0; i < count; ++i) {
+    const std::optional<bool> known = equal(call, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
+    if (!known) return false;
+    out.data<bool>()[i] = *known;
+  }
   call.set(std::move(out));
+  return true;
 }
 
 void choose(OnnxCall& call) {
@@ -140,8 +148,10 @@ bool import_sizes(OnnxCall& call) {
                                                                                 {"Div", SizeArithmetic::kDiv}};
   for (const auto& [name, what] : kArithmetic)
     if (op == name && all_integers(0)) return elementwise(call, what), true;
+  if (op == "Mod" && all_integers(0) && call.integer("fmod", 0) == 0)
+    return elementwise(call, SizeArithmetic::kMod), true;
   if (op == "Concat" && all_integers(0)) return join(call), true;
-  if (op == "Equal" && all_integers(0)) return compare_sizes(call), true;
+  if (op == "Equal" && all_integers(0)) return compare_sizes(call);
   if (op == "Where" && call.is_constant(0) && call.rank(0) < 2 && all_integers(1)) return choose(call), true;
   if (!call.is_sizes(0)) return false;
   if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather_sizes(call), true;
