@@ -1,5 +1,6 @@
 // Rewrites a program before it is written as ONNX, which knows no writing to tensors.
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -45,6 +46,25 @@ bool keeps_bytes(const Node& value) {
   return is_view(value) || (op != nullptr && op->roles.shares_qparams);
 }
 
+// The elements that slice or select takes of its axis, if they are known: from the first to the one behind the last.
+std::optional<std::pair<int64_t, int64_t>> places_of(const Node& part) {
+  const auto start = argument_of(part, 2), end = argument_of(part, 3);
+  const std::optional<int64_t> first = start.is_none() ? 0 : start.integer();
+  if (!first || *first < 0) return std::nullopt;
+  if (part.is(op::kSelect)) return std::pair(*first, *first + 1);
+  const std::optional<int64_t> last = end.is_none() ? INT64_MAX : end.integer();
+  if (!last || *last < 0) return std::nullopt;
+  return std::pair(*first, *last);
+}
+
+// Whether two views of a value take parts of one axis that have no element in common.
+bool are_apart(const Node& a, const Node& b) {
+  const auto axis = argument_of(a, 1).integer(), other = argument_of(b, 1).integer();
+  if (a.target() != b.target() || !takes_part(a) || !axis || axis != other) return false;
+  const auto first = places_of(a), second = places_of(b);
+  return first && second && (first->second <= second->first || second->second <= first->first);
+}
+
 // What values are since the last write to them. Nodes are visited in their order; those that come read the values as
 // they were at first.
 class Versions {
@@ -72,7 +92,7 @@ class Versions {
     std::vector<Node*> chain = {origin_of(written)};
     while (chain.back() != nullptr && chain.back()->op() == Node::Op::kCallFunction && is_view(*chain.back())) {
       const Node& view = *chain.back();
-      if (!takes_part(view)) return {};
+      if (!takes_part(view)) break;
       chain.push_back(origin_of(view.arg(0).node()));
     }
     if (chain.back() == nullptr || chain.back()->op() != Node::Op::kCallFunction) return {};
@@ -80,10 +100,7 @@ class Versions {
       const Node* inner = i == 0 ? nullptr : chain[i - 1];
       if (has_other_views(chain[i], inner, write) || has_other_views(newest_of(chain[i]), inner, write)) return {};
     }
-    // What a dropout is given, say, whose bytes its result has.
-    for (const Node* same = chain.back(); !same->is(op::kGetItem) && (same = source_of(*same)) != nullptr;)
-      if (is_read_behind(*same, write, places_)) return {};
-    return chain;
+    return is_seen_alone(*chain.back(), write) ? chain : std::vector<Node*>();
   }
 
   // Writes to the value and its views become new ones. Erases the write, whose readers read the value.
@@ -115,13 +132,31 @@ class Versions {
     const auto found = newest_.find(value);
     return found == newest_.end() ? value : found->second;
   }
+  // Whether nobody reads behind the write, but through `value`, what its elements are shared with: what it is a
+  // transposed form of, say, or what a dropout is given.
+  bool is_seen_alone(const Node& value, const Node& write) const {
+    const Node* same = &value;
+    for (Node* source; (source = source_of(*same)) != nullptr; same = source) {
+      if (same->is(op::kGetItem)) return !is_view(*same);  // a part of a split would have to be put back
+      const auto is_read = [&](const Node* user) {
+        return user != same &&
+               (places_.at(user) > places_.at(&write) || (is_view(*user) && is_read_behind(*user, write, places_)));
+      };
+      for (const Node* version : {static_cast<const Node*>(source), static_cast<const Node*>(origin_of(source))})
+        if (std::any_of(version->users().begin(), version->users().end(), is_read)) return false;
+      if (source->op() != Node::Op::kCallFunction) return false;
+    }
+    return true;
+  }
   // Whether other views, which are older than the write and read behind it, would have to see it.
   bool has_other_views(const Node* value, const Node* inner, const Node& write) {
     const auto found = views_.find(value);
     if (found == views_.end()) return false;
     std::erase_if(found->second,
                   [&](const Node* view) { return view != inner && !is_read_behind(*view, write, places_); });
-    return std::any_of(found->second.begin(), found->second.end(), [=](const Node* view) { return view != inner; });
+    return std::any_of(found->second.begin(), found->second.end(), [=](const Node* view) {
+      return view != inner && (inner == nullptr || !are_apart(*view, *inner));
+    });
   }
 
   Places& places_;

@@ -623,6 +623,25 @@ TEST(OnnxSave, WritesReachValuesAndTheirViewsOrAreRefused) {
     add(g, y, 2);
     return std::vector<Node*>{view, y};
   }));
+  EXPECT_TRUE(is_written([&](Graph& g, Node* y) {  // beside an older view, which is written to later
+    Node* behind = part(g, y, 2);
+    add(g, part(g, y, 0), 1);
+    Node* seen = g.call("torch.ops.aten.neg.default", {behind});
+    add(g, behind, 2);
+    return std::vector<Node*>{seen, behind, y};
+  }));
+  EXPECT_FALSE(is_written([&](Graph& g, Node* y) {  // into an older view
+    Node* over = part(g, y, 1);
+    add(g, part(g, y, 0), 1);
+    return std::vector<Node*>{over, y};
+  }));
+  for (const bool is_read : {false, true})  // through a transposed form, in whose place others may read
+    EXPECT_EQ(!is_read, is_written([&](Graph& g, Node* y) {
+      Node* turned = g.call("torch.ops.aten.t.default", {y});
+      add(g, g.call("torch.ops.aten.slice.Tensor", {turned, 0, 1, 3}), 1);
+      add(g, g.call("torch.ops.aten.select.int", {turned, 0, 0}), 2);
+      return std::vector<Node*>{turned, is_read ? y : turned};
+    }));
   EXPECT_FALSE(is_written([&](Graph& g, Node* y) {  // through a part of a split
     Node* parts = g.call("torch.ops.aten.split.Tensor", {y, 2, 1});
     add(g, g.call("operator.getitem", {parts, 0}), 1);
