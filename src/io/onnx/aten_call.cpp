@@ -79,8 +79,9 @@ std::string AtenCall::operand(const Argument& argument, DType dtype) {
     if (!argument.number()) refuse("has an operand that is neither a tensor nor a number");
     return file_.scalar(argument, dtype);
   }
-  const TensorMeta* meta = argument.node()->meta.val.tensor();
-  const DType own = meta ? meta->dtype : DType::kS64;  // a size
+  const ValueMeta& given = argument.node()->meta.val;
+  const bool is_fraction = std::holds_alternative<double>(given.value);  // of sizes
+  const DType own = given.tensor() ? given.tensor()->dtype : is_fraction ? DType::kF64 : DType::kS64;
   const std::string value = file_.value(argument.node());
   return own == dtype ? value : emit("Cast", {value}, {"to", format::onnx_number(dtype)});
 }

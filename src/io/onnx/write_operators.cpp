@@ -336,25 +336,41 @@ void sym_size(AtenCall& call) {
   call.finish("Gather", {call.emit("Shape", {call.tensor(0)}), index}, {"axis", 0});
 }
 
-// Sizes are numbers without axes.
+// Sizes are numbers without axes; what they give with fractions (1.5 * size, size / 2) is a double.
+DType sym_dtype(const AtenCall& call, size_t i) {
+  const Argument& number = call.arg(i);
+  const bool is_double =
+      number.is_node() ? std::holds_alternative<double>(number.node()->meta.val.value) : number.is<double>();
+  return is_double ? DType::kF64 : DType::kS64;
+}
+DType sym_dtype(const AtenCall& call) { return sym_dtype(call, 0) == DType::kF64 ? DType::kF64 : sym_dtype(call, 1); }
+
 void sym_arithmetic(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {{"operator.add", "Add"},
-                                                                      {"operator.sub", "Sub"},
-                                                                      {"operator.mul", "Mul"},
-                                                                      {"operator.floordiv", "Div"},
-                                                                      {"operator.mod", "Mod"}};
-  call.finish(onnx_name(kOps, call.name()), {call.operand(0, DType::kS64), call.operand(1, DType::kS64)});
+  static constexpr std::pair<std::string_view, const char*> kOps[] = {
+      {"operator.add", "Add"},      {"operator.sub", "Sub"},     {"operator.mul", "Mul"},
+      {"operator.floordiv", "Div"}, {"operator.truediv", "Div"}, {"operator.mod", "Mod"}};
+  const bool is_quotient = call.name() == "operator.truediv", rounds = call.name() == "operator.floordiv";
+  const DType dtype = is_quotient ? DType::kF64 : sym_dtype(call);
+  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  if (dtype == DType::kF64 && rounds) return call.finish("Floor", {call.emit("Div", {a, b})});
+  if (dtype == DType::kF64 && call.name() == "operator.mod") call.refuse("takes the rest of a fraction");
+  // ONNX divides toward zero: -(-size // 4) would be rounded down.
+  const auto* dividend = call.arg(0).is_node() ? std::get_if<SymInt>(&call.arg(0).node()->meta.val.value) : nullptr;
+  if (rounds && dividend != nullptr && dividend->to_string().starts_with('-'))
+    return call.finish("Div", {call.emit("Sub", {a, call.emit("Mod", {a, b})}), b});
+  call.finish(onnx_name(kOps, call.name()), {a, b});
 }
 void sym_compare(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"operator.eq", "Equal"},       {"operator.ne", "Equal"},   {"operator.lt", "Less"},
       {"operator.le", "LessOrEqual"}, {"operator.gt", "Greater"}, {"operator.ge", "GreaterOrEqual"}};
-  if (call.arg(0).is<double>() || call.arg(1).is<double>()) call.refuse("compares a size with a fraction");
-  const OnnxNames operands = {call.operand(0, DType::kS64), call.operand(1, DType::kS64)};
-  if (call.name() != "operator.ne") return call.finish(onnx_name(kOps, call.name()), operands);
-  call.finish("Not", {call.emit("Equal", operands)});
+  const DType dtype = sym_dtype(call);
+  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
+  if (call.name() != "operator.ne") return call.finish(onnx_name(kOps, call.name()), {a, b});
+  call.finish("Not", {call.emit("Equal", {a, b})});
 }
-void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, DType::kS64)}); }
+void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, sym_dtype(call, 0))}); }
+void sym_float(AtenCall& call) { call.same_as(call.operand(0, DType::kF64)); }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
 
@@ -498,6 +514,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"operator.ne", sym_compare},
                                        {"operator.neg", sym_negate},
                                        {"operator.sub", sym_arithmetic},
+                                       {"operator.truediv", sym_arithmetic},
                                        {"positive.default", identity},
                                        {"pow.Scalar", arithmetic},
                                        {"pow.Tensor_Scalar", arithmetic},
@@ -534,6 +551,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"to.dtype_layout", cast},
                                        {"to.other", cast},
                                        {"topk.default", topk},
+                                       {"torch.sym_float", sym_float},
                                        {"tril.default", triangle},
                                        {"triu.default", triangle},
                                        {"true_divide.Scalar", arithmetic},

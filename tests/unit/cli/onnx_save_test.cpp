@@ -653,6 +653,27 @@ TEST(OnnxSave, WritesReachValuesAndTheirViewsOrAreRefused) {
   }));
 }
 
+// What decompositions of resizing compute, and the division that rounds up.
+TEST(OnnxSave, FractionsOfSizesAreDoublesAndQuotientsRoundDown) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3}, {}, false};
+  Node* rows = graph.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* number = graph.call("torch.sym_float", {rows});
+  Node* ratio = graph.call("operator.truediv", {number, graph.call("operator.mul", {number, 2.5})});
+  Node* half = graph.call("operator.mul", {rows, 0.5});
+  Node* up = graph.call("operator.neg", {graph.call("operator.floordiv", {graph.call("operator.neg", {rows}), 4})});
+  Node* y = graph.call("torch.ops.aten.mul.Tensor", {x, ratio});
+  y = graph.call("torch.ops.aten.add.Tensor", {graph.call("torch.ops.aten.add.Tensor", {y, half}), up});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})});
+  infer_shapes(program);
+  const std::vector<Tensor> in = {ramp({5, 3})};
+  const Tensor wanted = Interpreter(program, {}).run(in)[0];
+  EXPECT_FLOAT_EQ(wanted.contiguous().data<float>()[0], in[0].data<float>()[0] * 0.4F + 2.5F + 2);
+  EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(program)), {}).run(in)[0], wanted));
+}
+
 // All write to the value itself, which what follows reads as the write before left it.
 TEST(OnnxSave, ManyWritesToOneValueTakeTimeThatGrowsWithTheirNumber) {
   Program program;
