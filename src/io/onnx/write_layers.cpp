@@ -1,5 +1,6 @@
 // ATen's layers as ONNX ones: what has weights, windows, normalization, attention or quantization.
 #include <algorithm>
+#include <utility>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -150,6 +151,10 @@ std::string bias_of_product(AtenCall& call) {
 }
 
 void linear(AtenCall& call) {
+  if (call.rank(1) == 1) {  // a number for each row
+    const std::string product = call.emit("MatMul", {call.tensor(0), call.tensor(1)});
+    return call.is_none(2) ? call.same_as(product) : call.finish("Add", {product, call.tensor(2)});
+  }
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
   if (write_dynamic_linear(call) || write_linear_of_blocks(call) || write_linear_of_normal_floats(call)) return;
   if (call.rank(0) == 2) return finish_layer(call, "Gemm", {"transB", 1});
@@ -260,6 +265,19 @@ void instance_norm(AtenCall& call) {
   call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
 }
 
+// Whether a pool that rounds up has the same windows if its input is padded in front of it: PyTorch leaves out one that
+// begins in the padding behind the input.
+bool pads_in_front(AtenCall& call, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
+                   const std::vector<int64_t>& padding) {
+  const size_t first = call.rank(0) - kernel.size();
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    if (padding[i] == 0) continue;
+    const auto in = call.meta(0).sizes[first + i].constant(), out = call.result().sizes[first + i].constant();
+    if (!in || !out || *in + 2 * padding[i] - kernel[i] > (*out - 1) * strides[i]) return false;
+  }
+  return true;
+}
+
 // (self, kernel_size, stride, padding, dilation, ceil_mode) and, of averages, (..., padding, ceil_mode,
 // count_include_pad, divisor_override)
 void pool(AtenCall& call) {
@@ -267,24 +285,43 @@ void pool(AtenCall& call) {
   const size_t axes = call.name().find("1d") != std::string::npos   ? 1
                       : call.name().find("3d") != std::string::npos ? 3
                                                                     : 2;
-  if (call.rank(0) != axes + 2) call.refuse("has an input without a batch axis, which ONNX's pools cannot");
+  const bool lacks_batch = call.rank(0) == axes + 1;
+  if (call.rank(0) != axes + 2 && !lacks_batch) call.refuse("has an input of ", call.rank(0), " axes");
+  if (!is_max && !call.is_none(6)) call.refuse("has a divisor of its own, which ONNX's AveragePool does not have");
   const std::vector<int64_t> kernel = call.integers(1, axes);
   const bool has_stride = !call.is_none(2) && !(call.arg(2).is_list() && call.arg(2).list().empty());
-  OnnxAttributes attributes = {"kernel_shape", kernel,
-                               "strides",      has_stride ? call.integers(2, axes) : kernel,
-                               "pads",         both_sides(call.integers(3, axes)),
-                               "ceil_mode",    call.flag(is_max ? 5 : 4)};
+  const std::vector<int64_t> strides = has_stride ? call.integers(2, axes) : kernel;
+  std::vector<int64_t> padding = call.integers(3, axes);
+  const bool rounds_up = call.flag(is_max ? 5 : 4);
+  const std::string batch_axis = lacks_batch ? call.integers_as_tensor({0}) : "";
+  std::string input = lacks_batch ? call.emit("Unsqueeze", {call.tensor(0), batch_axis}) : call.tensor(0);
+  bool counts = !is_max && call.flag(5);
+  if (counts && rounds_up && pads_in_front(call, kernel, strides, padding)) {
+    // Where it counts padding, ONNX Runtime counts what is behind it, too.
+    std::vector<int64_t> pads(2 * axes + 4, 0);
+    for (size_t i = 0; i < axes; ++i) pads[2 + i] = pads[axes + 4 + i] = std::exchange(padding[i], 0);
+    if (pads != std::vector<int64_t>(pads.size(), 0)) input = call.emit("Pad", {input, call.integers_as_tensor(pads)});
+    counts = false;
+  }
+  OnnxAttributes attributes = {"kernel_shape",      kernel,      "strides", strides, "pads",
+                               both_sides(padding), "ceil_mode", rounds_up};
   if (is_max) attributes.add("dilations", call.integers(4, axes));
-  else attributes.add("count_include_pad", call.flag(5));
-  if (!is_max && !call.is_none(6)) call.refuse("has a divisor of its own, which ONNX's AveragePool does not have");
-  if (call.name().find("with_indices") == std::string::npos)
-    return call.finish(is_max ? "MaxPool" : "AveragePool", {call.tensor(0)}, attributes);
+  else attributes.add("count_include_pad", counts);
+  const char* op = is_max ? "MaxPool" : "AveragePool";
+  if (call.name().find("with_indices") == std::string::npos) {
+    if (!lacks_batch) return call.finish(op, {input}, attributes);
+    return call.finish("Squeeze", {call.emit(op, {input}, attributes), batch_axis});
+  }
   // ONNX counts the places of the whole tensor, PyTorch those of each plane.
   const std::vector<std::string> names = call.name_results(2);
-  const std::string places = call.file().fresh(names[1] + "_of_all");
-  call.file().emit_many("MaxPool", call.tensor(0), attributes, {names[0], places},
-                        call.node().meta.extra_of(kOnnxNode));
-  const std::string sizes = call.emit("Shape", call.tensor(0), {"start", 2});
+  const std::string values = lacks_batch ? call.file().fresh(names[0] + "_of_batch") : names[0];
+  std::string places = call.file().fresh(names[1] + "_of_all");
+  call.file().emit_many(op, input, attributes, {values, places}, call.node().meta.extra_of(kOnnxNode));
+  if (lacks_batch) {
+    call.file().emit("Squeeze", {values, batch_axis}, {}, names[0]);
+    places = call.emit("Squeeze", {places, batch_axis});
+  }
+  const std::string sizes = call.emit("Shape", input, {"start", 2});
   call.file().emit("Mod", {places, call.emit("ReduceProd", sizes, {"keepdims", 0})}, {}, names[1]);
 }
 

@@ -674,6 +674,45 @@ TEST(OnnxSave, FractionsOfSizesAreDoublesAndQuotientsRoundDown) {
   EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(program)), {}).run(in)[0], wanted));
 }
 
+// Pools without a batch axis; what ONNX Runtime counts where a pool rounds up; a linear layer of one row.
+TEST(OnnxSave, PoolsAndLinearLayersOfOtherShapesAreWritten) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 6, 7}, {}, false};
+  Node* row = graph.create(Node::Op::kPlaceholder, "row", {}, {}, "row");
+  row->meta.val.value = TensorMeta{DType::kF32, {7}, {}, false};
+  const auto list = [](int64_t a, int64_t b) { return Argument::List{a, b}; };
+  const auto call = [&](const std::string& name, std::vector<Argument> args) {
+    return graph.call("torch.ops.aten." + name, std::move(args));
+  };
+  Node* places = call("max_pool2d_with_indices.default", {x, list(3, 2), list(2, 2), list(1, 1)});
+  const Argument::List results = {call("max_pool2d.default", {x, list(2, 2)}),
+                                  graph.call("operator.getitem", {places, 0}),
+                                  graph.call("operator.getitem", {places, 1}),
+                                  call("avg_pool2d.default", {x, list(2, 3), list(2, 2), list(0, 0), true, true}),
+                                  call("avg_pool2d.default", {x, list(3, 3), list(2, 2), list(1, 1), true, true}),
+                                  call("avg_pool2d.default", {x, list(3, 3), list(2, 3), list(1, 1), true, true}),
+                                  call("linear.default", {x, row})};
+  graph.create(Node::Op::kOutput, "output", {Argument(results)});
+  infer_shapes(program);
+  const std::vector<Tensor> in = {ramp({2, 6, 7}), ramp({7})};
+  const std::vector<Tensor> wanted = Interpreter(program, {}).run(in);
+  const std::vector<std::byte> bytes = save_onnx(program);
+  const std::vector<Tensor> found = Interpreter(load_onnx(bytes), {}).run(in);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    ASSERT_EQ(found[i].sizes(), wanted[i].sizes()) << i;
+    const Tensor a = found[i].to(DType::kF64).contiguous(), b = wanted[i].to(DType::kF64).contiguous();
+    for (int64_t k = 0; k < a.numel(); ++k) EXPECT_NEAR(a.data<double>()[k], b.data<double>()[k], 1e-5) << i;
+  }
+  for (const format::OnnxNode& node : saved(program).nodes)
+    for (const OnnxAttribute& attribute : node.attributes) {
+      const bool counts = attribute.name == "count_include_pad" && attribute.i != 0;
+      EXPECT_FALSE(counts) << node.name;
+    }
+}
+
 // All write to the value itself, which what follows reads as the write before left it.
 TEST(OnnxSave, ManyWritesToOneValueTakeTimeThatGrowsWithTheirNumber) {
   Program program;
