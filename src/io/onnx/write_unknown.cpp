@@ -34,7 +34,6 @@ bool is_same_operator(const std::string& op, int64_t from, int64_t to) {
                                                                       {"ReduceSum", 13},
                                                                       {"ReduceSumSquare", 18},
                                                                       {"Resize", 11},
-                                                                      {"Resize", 13},
                                                                       {"Scan", 9},
                                                                       {"Slice", 10},
                                                                       {"Softmax", 13},
@@ -105,6 +104,14 @@ bool is_input_by(int64_t opset, const Read& read, const std::string& key, const 
   return is_moved && argument.is_list() && read.opset < since && since <= opset;
 }
 
+// Whether Resize finds its places as it does in opsets 11 and 12 alone.
+bool has_former_places(const Read& read) {
+  return read.op == "Resize" && read.opset < 13 &&
+         std::any_of(
+             read.attributes.begin(), read.attributes.end(),
+             [](const auto& attribute) { return attribute.second == Argument(std::string("tf_half_pixel_for_nn")); });
+}
+
 // Upsample, which went with opset 10, is the Resize that counts from corners.
 void write_upsample(OnnxExport& file, const Node& node, const Read& read) {
   std::string mode = "nearest", scales;
@@ -132,7 +139,8 @@ void OnnxExport::write_unknown(const Node& node) {
   if (!domain.empty()) {
     use_domain(domain, read.opset);
   } else if (std::none_of(read.attributes.begin(), read.attributes.end(), moved) &&
-             !(read.opset > opset() ? reaches(read.opset) : is_same_operator(read.op, read.opset, opset()))) {
+             (has_former_places(read) ||
+              !(read.opset > opset() ? reaches(read.opset) : is_same_operator(read.op, read.opset, opset())))) {
     throw Error(ErrorCode::kUnsupported,
                 concat(read.op, " of opset ", read.opset, ", which is another operator in opset ", opset(), " (node ",
                        node.name(), ")"));

@@ -475,6 +475,34 @@ TEST(OnnxUnknownOperators, UpsampleIsWrittenAsResize) {
   }
 }
 
+// Of an open size, in a mode that is read when it runs. Opset 13 took nothing from Resize but a way to find places.
+TEST(OnnxUnknownOperators, ResizeOfOpset11IsWrittenInLaterOnes) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 11}};
+  file.inputs = {info("x", DType::kF32, {{1, ""}, {2, ""}, {{}, "h"}, {{}, "w"}})};
+  format::OnnxNode node = node_of("resize", "Resize", {"x", "none", "scales"}, {"y"});
+  const auto text = [](const std::string& name, const std::string& value) {
+    OnnxAttribute out;
+    out.name = name;
+    out.kind = OnnxKind::kString;
+    out.s = value;
+    return out;
+  };
+  node.attributes = {text("mode", "cubic"), integer("exclude_outside", 1)};
+  file.initializers = {{"none", Tensor::empty({0}, DType::kF32)}, {"scales", Tensor::of<float>({4}, {1, 1, 1.5F, 2})}};
+  file.nodes = {node};
+  file.outputs = {info("y", DType::kF32, {{1, ""}, {2, ""}, {}, {}})};
+  const Program program = read(file);
+  const std::vector<Tensor> inputs = {ramp({1, 2, 3, 4})};
+  const Tensor wanted = Interpreter(program, {}).run(inputs)[0].contiguous();
+  EXPECT_EQ(wanted.sizes(), (Shape{1, 2, 4, 8}));
+  EXPECT_TRUE(bitwise_equal(Interpreter(read(saved(program)), {}).run(inputs)[0].contiguous(), wanted));
+  file.nodes[0].attributes = {text("mode", "cubic"), integer("exclude_outside", 1),
+                              text("coordinate_transformation_mode", "tf_half_pixel_for_nn")};
+  EXPECT_THROW(saved(read(file)), Error);
+}
+
 // PyTorch's scatter may have more values than places, of ONNX sizes that are told apart only by a run.
 TEST(OnnxSave, ValuesAreScatteredAsFarAsThereArePlaces) {
   format::OnnxFile file;
