@@ -53,6 +53,21 @@ def convolutions():
             auto_pad=mode,
             output_shape=[14, 25],
         )
+    # ONNX Runtime reads beyond its memory where no input reaches.
+    weight, bias = floats(4, 3, 3, 2), floats(3)
+    tensors = [torch.from_numpy(t) for t in (image, weight)]
+    reached = torch.nn.functional.conv_transpose2d(*tensors, stride=2, output_padding=1)
+    beyond = torch.nn.functional.pad(reached, (0, 3, 0, 1)) + torch.from_numpy(bias)[:, None, None]
+    op(
+        "ConvTranspose beyond its reach",
+        "ConvTranspose",
+        image,
+        Const(weight),
+        Const(bias),
+        strides=[2, 2],
+        output_shape=list(beyond.shape[2:]),
+        results=[beyond.numpy()],
+    )
     op("ConvTranspose dilated", "ConvTranspose", image, transposed, dilations=[2, 1], pads=[1, 0, 0, 1])
     op("ConvTranspose 3d", "ConvTranspose", floats(1, 2, 3, 4, 2), Const(floats(2, 2, 2, 2, 2)), strides=[2, 1, 2])
     op("MaxPool ceil uneven", "MaxPool", image, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, pads=[0, 0, 1, 1])

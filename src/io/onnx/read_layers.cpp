@@ -94,7 +94,7 @@ void conv_transpose(OnnxCall& call) {
     if (pad < 0 || pad > INT32_MAX) call.refuse("has the output_padding ", pad);
   pad_to_output(call, window, output_padding);
   // What is padded on one side only is cut off behind.
-  std::vector<int64_t> padding;
+  std::vector<int64_t> padding, beyond(2 * axes, 0);
   for (size_t i = 0; i < axes; ++i) {
     const auto begin = window.begin[i].constant(), end = window.end[i].constant();
     if (!begin || !end || *begin < 0 || *end < 0) call.refuse("has paddings that are negative or open");
@@ -106,12 +106,21 @@ void conv_transpose(OnnxCall& call) {
       padding[i] -= less;
       output_padding[i] -= std::min(output_padding[i], less);
     }
-    if (output_padding[i] > most)
-      call.refuse("has the output_padding ", output_padding[i], ", wanted ", most, " at most");
+    // More than that no input reaches: the bias is there.
+    beyond[2 * (axes - 1 - i) + 1] = std::max<int64_t>(output_padding[i] - most, 0);
+    output_padding[i] = std::min(output_padding[i], most);
   }
-  Node* out = call.call(with_axes("conv_transpose", axes, axes == 1 ? "default" : "input"),
-                        {input, weight, call.optional_tensor(2), call.list(window.strides), OnnxCall::list(padding),
-                         OnnxCall::list(output_padding), call.integer("group", 1), call.list(window.dilations)});
+  const bool reaches_all = std::all_of(beyond.begin(), beyond.end(), [](int64_t pad) { return pad == 0; });
+  Node* out = call.call(
+      with_axes("conv_transpose", axes, axes == 1 ? "default" : "input"),
+      {input, weight, reaches_all ? call.optional_tensor(2) : Argument(), call.list(window.strides),
+       OnnxCall::list(padding), OnnxCall::list(output_padding), call.integer("group", 1), call.list(window.dilations)});
+  if (!reaches_all) out = call.call("pad.default", {out, OnnxCall::list(beyond)});
+  if (!reaches_all && call.has(2)) {
+    std::vector<int64_t> column(axes + 1, 1);
+    column[0] = -1;
+    out = call.call("add.Tensor", {out, call.call("reshape.default", {call.tensor(2), OnnxCall::list(column)})});
+  }
   for (size_t i = 0; i < axes; ++i) {
     const int64_t begin = *window.begin[i].constant() - padding[i], end = *window.end[i].constant() - padding[i];
     if (begin != 0 || end != 0)
