@@ -372,11 +372,17 @@ bool PatternAnnotator::is_observable(const PatternRow& row, const Node* node, co
   return false;
 }
 
-// Whether a weight whose rows are to be cut into groups can be; else the reason is noted.
-bool PatternAnnotator::has_whole_groups(const PatternRow& row, const Node* node, const Node* weight) {
+// Whether a weight that is to be cut into channels or groups can be; else the reason is noted.
+bool PatternAnnotator::has_channels(const PatternRow& row, const Node* node, const Node* weight) {
   const int64_t group = config()->weight ? config()->weight->observer.group_size : 0;
   const TensorMeta* meta = weight->meta.val.tensor();
-  if (group == 0 || meta == nullptr) return true;
+  if (meta == nullptr) return true;
+  if (meta->sizes.size() < 2 && config()->weight &&
+      is_per_channel(config()->weight->qscheme.value_or(QScheme::kPerTensorAffine))) {
+    refuse(node, row, concat("its weight of shape ", to_string(meta->sizes), " has no channels"));
+    return false;
+  }
+  if (group == 0) return true;
   const bool is_matrix = meta->sizes.size() == 2 && meta->sizes[1].is_constant();
   if (is_matrix && *meta->sizes[1].constant() % group == 0) return true;
   refuse(node, row, concat("its weight of shape ", to_string(meta->sizes), " has no rows of whole groups of ", group));
@@ -419,7 +425,7 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
   }
   if (is_norm(*node)) return true;
   if (Node* weight = weight_of(*node)) {
-    if (!has_whole_groups(row, node, weight)) return false;
+    if (!has_channels(row, node, weight)) return false;
     to.set_input(weight, config()->weight_qspec());
   }
   if (Node* bias = bias_of(*node)) to.set_input(bias, config()->bias_qspec());

@@ -168,7 +168,7 @@ class PatternAnnotator {
   bool set_inputs(const PatternRow& row, const PatternPlace& place, Node* node, const Node* in_front,
                   QuantizationAnnotation& to);
   bool is_observable(const PatternRow& row, const Node* node, const Node* operand);
-  bool has_whole_groups(const PatternRow& row, const Node* node, const Node* weight);
+  bool has_channels(const PatternRow& row, const Node* node, const Node* weight);
   bool has_observable_output(const PatternRow& row, const Node* last);
   QSpec spec_of_output(const PatternRow& row, Node* last) const;
   std::string asked(const PatternRow& row, const PatternChain& chain) const;

@@ -81,6 +81,15 @@ TEST(Explain, PatternsAndTheirMembers) {
   EXPECT_TRUE(find_conflicts(prepared).empty());
 }
 
+TEST(Explain, AWeightOfOneRowHasNoChannels) {
+  ProgramBuilder b;
+  Node* row = b.weight("row", {8});
+  Node* linear = b.call("linear.default", {b.input("x", {2, 8}), row}, "head", "torch.nn.modules.linear.Linear");
+  X86InductorQuantizer quantizer = x86();
+  Prepared prepared = prepare_pt2e(b.finish({linear}), quantizer);
+  expect_says(explain(prepared, "linear"), Outcome::kFloat, "", "its weight of shape [8] has no channels");
+}
+
 TEST(Explain, TheMiddleOfAPatternIsFused) {
   X86InductorQuantizer quantizer = x86();
   const Prepared prepared = prepare_pt2e(classifier(), quantizer);
