@@ -3,6 +3,7 @@
 #include <cmath>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/disk_blocks.h"
@@ -39,6 +40,20 @@ std::string place_of(const Tensor& values, bool (*is_odd)(float), int64_t number
 
 bool is_nan(float value) { return std::isnan(value); }
 bool is_infinite(float value) { return std::isinf(value); }
+
+// Whether the model computes a value without its inputs.
+bool depends_on_no_input(const Node& value) {
+  std::vector<const Node*> left = {&value};
+  std::unordered_set<const Node*> seen;
+  while (!left.empty()) {
+    const Node* node = left.back();
+    left.pop_back();
+    if (node->op() == Node::Op::kPlaceholder) return false;
+    for (const Node* input : node->input_nodes())
+      if (seen.insert(input).second) left.push_back(input);
+  }
+  return true;
+}
 
 void check_inputs(const Program& program, const std::vector<Tensor>& inputs, int64_t number, int64_t samples) {
   const std::vector<Node*> placeholders = program.graph->placeholders();
@@ -165,10 +180,11 @@ void Prepared::Impl::make_interpreter() {
       if (on_observed) (*on_observed)(++looks_done, looks);
       return seen;
     } catch (const Error& error) {
-      const std::string_view remedy = is_floating(x->dtype())
-                                          ? "; look for infinite or huge numbers in the calibration data"
-                                          : "; leave them in float";
-      const std::string where = is_floating(x->dtype()) ? place_of(*x, is_nan, samples_before, samples) : "";
+      const bool is_constant = depends_on_no_input(*observed), is_float = is_floating(x->dtype());
+      const std::string_view remedy = is_constant ? ", a constant of the model; leave it in float"
+                                      : is_float  ? "; look for infinite or huge numbers in the calibration data"
+                                                  : "; leave them in float";
+      const std::string where = is_float && !is_constant ? place_of(*x, is_nan, samples_before, samples) : "";
       throw Error(error.code, concat(error.message, ", the values of ", observed->name(), where, remedy),
                   observed->name());
     }

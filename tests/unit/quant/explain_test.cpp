@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "exec/interpreter.h"
 #include "graph/shown_module.h"
@@ -79,6 +80,24 @@ TEST(Explain, PatternsAndTheirMembers) {
   expect_says(explain(prepared, "softmax"), Outcome::kFloat, "", "no pattern for aten.softmax.int");
   EXPECT_EQ(explain(prepared).size(), 6u);
   EXPECT_TRUE(find_conflicts(prepared).empty());
+}
+
+// The data is not to blame for a constant, such as a mask of numbers that no observer takes.
+TEST(Calibration, NamesConstantsThatCannotBeObserved) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 3});
+  Node* mask = b.parameter("mask", Tensor::full({2, 3}, DType::kF32, std::nan("")));
+  Node* shown = b.call("expand.default", {mask, Argument::List{2, 3}});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(b.finish({b.call("add.Tensor", {x, shown})}), quantizer);
+  try {
+    prepared.run({sample({2, 3}, 1)});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("the values of expand, a constant of the model; leave it in float"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Explain, AWeightOfOneRowHasNoChannels) {
