@@ -12,8 +12,8 @@ void convert(const ConvertFileOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
   check_onnx_options(options.onnx, options.output);
   const Model model = open_to_write(options.input, options.fixed, host);
-  warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
+  warn_of_onnx_options(options.onnx, model.program, host);
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));
   print_summary(concat("wrote ", options.output, "\n  size              ", human_bytes(model.file_bytes), " -> ",
@@ -41,8 +41,8 @@ void fuse(const FuseOptions& options, Host& host) {
   const BackendConfig& backend = get_backend_config(options.backend);
   Model model = open_to_write(options.input, options.fixed, host);
   const int64_t folded = fuse_fx(model.program, backend);
-  warn_of_onnx_options(options.onnx, model.program, host);
   const ModelFiles written = save_program(model.program, options.output, options.onnx);
+  warn_of_onnx_options(options.onnx, model.program, host);
   written.write(host.files);
   print_summary(concat("wrote ", options.output, "\n  batch norms folded  ", folded, "\n  size                ",
                        human_bytes(model.file_bytes), " -> ", human_bytes(written.size()), "\n"),

@@ -48,11 +48,12 @@ Host::CommandResult Host::run_on_outputs(const std::string& command, std::span<c
   fail(ErrorCode::kUnsupported, "this build has no shell to run ", command);
 }
 
-Measure::Measure(std::string metric, std::string labels)
+Measure::Measure(std::string metric, std::string labels, Host& host)
     : metric_(std::move(metric)), labels_(std::move(labels)), known_(find_metric(metric_)) {
   if (known_) {
     QDQ_CHECK_USAGE(known_->reads_labels || !has_labels(), metric_,
                     " compares with the float model and reads no labels; leave out --labels");
+    if (has_labels()) read_labels_ = read_array(labels_, host.files);
     return;
   }
   QDQ_CHECK_USAGE(metric_.find(kLabels) == std::string::npos || has_labels(), "the command of --metric, ", metric_,
@@ -61,7 +62,7 @@ Measure::Measure(std::string metric, std::string labels)
 
 double Measure::operator()(const Outputs& outputs, MetricSamples samples, Host& host) const {
   if (!known_) return by_command(outputs, host);
-  if (has_labels()) samples.labels = read_array(labels_, host.files);
+  samples.labels = read_labels_;
   return known_->measure(outputs, samples);
 }
 

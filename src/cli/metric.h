@@ -13,17 +13,18 @@ namespace qdq {
 // for the path of the labels. The number in the last line that it prints is the result; more is better.
 class Measure {
  public:
-  // `labels`: a path, or empty. Throws Error{kInvalidArgument} if there is no such metric, if it wants labels or cannot
-  // read them, or if a command has no {outputs}.
-  Measure(std::string metric, std::string labels);
+  // `labels`: a path, or empty; of a metric of qdq's own the labels are read here, an .npy or .npz of integers. Throws
+  // Error{kInvalidArgument} if there is no such metric, if it wants labels or cannot read them, or if a command has no
+  // {outputs}.
+  Measure(std::string metric, std::string labels, Host& host);
 
   bool is_more_better() const { return !known_ || known_->is_more_better; }
   // What samples() must hold.
   bool reads_reference() const { return known_ && known_->reads_reference && !(known_->reads_labels && has_labels()); }
   bool reads_inputs() const { return known_ && known_->reads_inputs && !has_labels(); }
 
-  // `samples` without labels, which are read here: an .npy or .npz of integers. Throws Error{kInvalidArgument} where
-  // the metric does, or if a command ends with another status than 0 or prints no finite number in the end.
+  // `samples` without labels. Throws Error{kInvalidArgument} where the metric does, or if a command ends with another
+  // status than 0 or prints no finite number in the end.
   double operator()(const Outputs& outputs, MetricSamples samples, Host& host) const;
 
  private:
@@ -32,6 +33,7 @@ class Measure {
 
   std::string metric_, labels_;
   const Metric* known_;
+  Tensor read_labels_;  // of a metric of qdq's own; undefined: none
 };
 
 }  // namespace qdq

@@ -76,6 +76,12 @@ void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Ho
         "value\n");
 }
 
+void check_onnx_form(const Program& form, const std::string& output, const OnnxOptions& given, const OnnxOptions& onnx,
+                     Host& host) {
+  save_program(form, output, onnx);
+  warn_of_onnx_options(given, form, host);
+}
+
 Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host) {
   const bool is_fixed = !fixed.values.empty() || !fixed.shapes.empty();
   QDQ_CHECK_USAGE(!is_fixed || !path.ends_with(".pt2"), "--fix is for ONNX models only, but ", path,

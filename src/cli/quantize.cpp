@@ -24,6 +24,8 @@
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
+#include "recover/awq.h"
+#include "recover/gptq.h"
 #include "recover/recovery.h"
 #include "recover/statistics.h"
 #include "report/evaluation.h"
@@ -196,16 +198,20 @@ Model open_float(const QuantizeOptions& options, Host& host) {
   return model;
 }
 
-// Warns of what changes nothing in the graph that is written.
-void warn_of_graph_options(const QuantizeOptions& options, const Prepared& prepared, const Program& converted,
-                           Host& host) {
+// Before the samples are run: refuses what could not be written behind them, and warns of what changes nothing in the
+// graph or the file.
+void check_form(const QuantizeOptions& options, const OnnxOptions& onnx, const Prepared& prepared, Host& host) {
   const ConvertOptions given{options.use_reference_representation, !options.no_fold_quantize};
+  const bool is_onnx = options.output.ends_with(".onnx");
+  if (!is_onnx && !given.use_reference_representation && given.fold_quantize) return;
+  const Program form = form_of_converted(prepared, given);
   const auto warn_if_same = [&](const char* option, const ConvertOptions& without) {
-    if (to_text(*convert_pt2e(prepared, without).graph) == to_text(*converted.graph))
+    if (to_text(*form_of_converted(prepared, without).graph) == to_text(*form.graph))
       warn(concat(option, " does nothing: this model's graph is the same without it"), host);
   };
   if (given.use_reference_representation) warn_if_same("--reference-representation", {false, given.fold_quantize});
   if (!given.fold_quantize) warn_if_same("--no-fold-quantize", {given.use_reference_representation, true});
+  if (is_onnx) check_onnx_form(form, options.output, options.onnx, onnx, host);
 }
 
 // What --calibrate names: samples, what others saw of samples, or nothing.
@@ -255,10 +261,21 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   const bool wanted = !by_norms && wants_recovery(options, data != nullptr, calibration.is_state);
   QDQ_CHECK_USAGE(!options.awq || !calibration.is_state, "--awq needs samples, and ", options.data,
                   " has statistics of them; give the samples");
+  QDQ_CHECK_USAGE(
+      !options.gptq || data || calibration.is_state,
+      "--gptq rounds weights by samples; give some with --calibrate, or the statistics of qdq calibrate --recover");
+  QDQ_CHECK_USAGE(!options.awq || data, "--awq scales channels by samples; give some with --calibrate");
+  if (options.gptq && !gptq_has_layers(prepared))
+    warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
+  const bool has_places = options.awq && awq_has_places(prepared);
+  if (options.awq && !has_places)
+    warn("--awq does nothing: no weight in groups (see --group-size) reads channels whose size can change", host);
   if (calibration.is_state && (wanted || options.gptq)) {
     calibration.recovery = recover_by_state(options, prepared, host);
     return;
   }
+  if (wanted) check_recoverable(prepared);
+  if (wanted && wishes_precision(options)) check_goal(options, prepared.program(), *data, host);
   if (wanted && !needs_data && options.recover)
     warn(concat("--recover does nothing: this recipe takes no ranges from samples in this model"), host);
   if (calibration.uses_data()) {
@@ -268,39 +285,19 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
       for (const std::string& warning : std::span(prepared.warnings()).subspan(told)) warn(warning, host);
     for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
-  QDQ_CHECK_USAGE(
-      !options.gptq || data,
-      "--gptq rounds weights by samples; give some with --calibrate, or the statistics of qdq calibrate --recover");
-  QDQ_CHECK_USAGE(!options.awq || data, "--awq scales channels by samples; give some with --calibrate");
   if (options.awq) calibration.scaled = scale_for_groups(prepared, *data, host);
-  if (options.awq && calibration.scaled == 0)
-    warn("--awq does nothing: no weight in groups (see --group-size) reads channels whose size can change", host);
+  if (options.awq && calibration.scaled == 0 && has_places)
+    warn("--awq changed nothing: on these samples the channels lose least as they are", host);
   const auto recover = [&] {
     calibration.recovery = recover_accuracy(options, options.recover && needs_data, prepared, *data, host);
   };
   const bool chooses = wanted && wishes_precision(options);
   if (chooses) recover();  // layers are rounded beside those that get more bits
   if (options.gptq) calibration.rounded = round_groups(prepared, *data, host);
-  if (options.gptq && calibration.rounded == 0)
-    warn("--gptq does nothing: no linear layer has a weight in groups; see --group-size", host);
   if (by_norms) calibration.recovery = recover_by_norms(options, prepared, host);
   if (wanted && needs_data && !chooses) recover();
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, batches_to_judge(*data), wanted)) warn(warning, host);
-}
-
-// Refuses before the samples are run what could not be written behind them: operators of the float program, which stay.
-void check_form(const QuantizeOptions& options, const Prepared& prepared) {
-  if (!options.output.ends_with(".onnx")) return;
-  Program floats = prepared.program().clone();
-  for (Node* node : floats.graph->nodes()) {
-    if (node->op() != Node::Op::kCallModule) continue;  // an observer
-    node->replace_all_uses_with(node->arg(0).node());
-    floats.graph->erase(node);
-  }
-  OnnxOptions onnx;
-  onnx.opset = options.onnx.opset;
-  save_program(floats, options.output, onnx);
 }
 
 std::string calibration_text(const Calibration& calibration) {
@@ -521,13 +518,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
                                             : prepare_pt2e(std::move(model.program), *quantizer, backends);
   if (options.quantizer.qat) move_exported_model_to_eval(prepared);
   for (const std::string& warning : prepared.warnings()) warn(warning, host);
-  if (calibration.data) check_form(options, prepared);
+  check_form(options, onnx, prepared, host);
   calibration.began = host.now_seconds();
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  warn_of_graph_options(options, prepared, converted, host);
-  warn_of_onnx_options(options.onnx, converted, host);
   const ModelFiles written = save_program(converted, options.output, onnx);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";

@@ -22,7 +22,7 @@ namespace {
 using format::Json;
 
 Target target_of_metric(const QuantizeOptions& options, const Recovery& recovery, Data& data, Host& host) {
-  const Measure measure(options.metric, options.labels);
+  const Measure measure(options.metric, options.labels, host);
   const double sign = measure.is_more_better() ? 1 : -1;
   const auto inputs = std::make_shared<const Outputs>(measure.reads_inputs() ? all_batches(data, host) : Outputs());
   const auto score = [=, &recovery, &host](const Outputs& outputs) {
@@ -32,12 +32,21 @@ Target target_of_metric(const QuantizeOptions& options, const Recovery& recovery
 }
 
 // `word`: the option that compares classes.
-void check_classifies(const Recovery& recovery, const char* word) {
-  const std::vector<Tensor>& outputs = recovery.outputs()[0];
-  if (outputs.empty() || is_classification(outputs[0])) return;
+void check_classifies(const Program& program, const char* word) {
+  const TensorMeta* first = nullptr;
+  program.graph->output_node()->arg(0).for_each_node([&](const Node* node) {
+    if (first == nullptr) first = node->meta.val.tensor();
+  });
+  if (first == nullptr || (first->sizes.size() == 2 && is_floating(first->dtype))) return;
   fail_usage(word, " compares classes, floats of shape [samples, classes], but output 0 of the model is ",
-             to_string(outputs[0].dtype()), to_string(outputs[0].sizes()), "; give --target-metric with --metric (",
-             metric_names(), ", or a command of your own), or --max-size");
+             to_string(first->dtype), to_string(first->sizes), "; give --target-metric with --metric (", metric_names(),
+             ", or a command of your own), or --max-size");
+}
+
+// Of --target-drop.
+std::vector<int64_t> target_labels(const QuantizeOptions& options, const Program& program, Data& data, Host& host) {
+  Classes classes = read_classes(options.classes, count_classes(program), host.files);
+  return labels_from(options.labels, data, classes, host);
 }
 
 Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data, Host& host) {
@@ -49,14 +58,11 @@ Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data,
     for (const std::vector<Tensor>& batch : outputs) out.add(batch, model);
     return out;
   };
-  check_classifies(recovery, options.target_drop ? "--target-drop" : "--target-agreement");
   const Answers floats = answers_of(recovery.outputs(), "the float model");
   if (options.target_agreement)
     return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").agreement(floats); },
             *options.target_agreement, "agreement"};
-  Classes classes = read_classes(options.classes, count_classes(recovery.prepared().program()), host.files);
-  if (options.report.empty()) warn_of_classes(options.classes, options.labels, host);
-  const std::vector<int64_t> labels = labels_from(options.labels, data, classes, host);
+  const std::vector<int64_t> labels = target_labels(options, recovery.prepared().program(), data, host);
   const double of_float = floats.top(1, labels);
   return {[=](const auto& outputs) { return answers_of(outputs, "the int8 model").top(1, labels); },
           of_float - *options.target_drop,
@@ -126,7 +132,6 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
                   " needs samples to judge by: give a folder, an .npz or an .npy with --calibrate");
   QDQ_CHECK_USAGE(!drop || !options.labels.empty(),
                   "--target-drop needs the --labels of the samples; without labels use --target-agreement");
-  if (options.target_metric) Measure(options.metric, options.labels);  // throws
   QDQ_CHECK_USAGE(!(drop || options.target_metric) || options.test.empty(), drop ? "--target-drop" : "--target-metric",
                   " judges by the samples of --calibrate and their --labels; leave out --test");
   QDQ_CHECK_USAGE(!agreement || (*agreement > 0 && *agreement <= 100), "--target-agreement is ", agreement.value_or(0),
@@ -138,6 +143,15 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
                   "--max-size goes with files of quantize and dequantize operators around folded weights; leave out ",
                   options.no_fold_quantize ? "--no-fold-quantize" : "--reference-representation");
   return true;
+}
+
+void check_goal(const QuantizeOptions& options, const Program& program, Data& data, Host& host) {
+  if (options.target_metric) Measure(options.metric, options.labels, host);
+  if (options.target_agreement) check_classifies(program, "--target-agreement");
+  if (!options.target_drop) return;
+  check_classifies(program, "--target-drop");
+  target_labels(options, program, data, host);
+  if (options.report.empty()) warn_of_classes(options.classes, options.labels, host);
 }
 
 PrecisionTask::PrecisionTask(const QuantizeOptions& options, Recovery& recovery, Data& data, Host& host)

@@ -23,6 +23,9 @@ bool wishes_precision(const QuantizeOptions& options);
 // something that precisions are chosen by. `has_state`: there is the state of a calibration in place of samples.
 bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_state);
 
+// Before the samples are run: throws for goals that the model's outputs, the metric or the labels do not fit.
+void check_goal(const QuantizeOptions& options, const Program& program, Data& data, Host& host);
+
 // What --target-agreement, --target-drop and --target-metric ask for, or the error of the outputs.
 struct Target {
   OutputScore score;
@@ -36,7 +39,7 @@ struct Target {
 // A wish, and the search for what it asks.
 class PrecisionTask {
  public:
-  // Throws for outputs that are no classes, and for labels that are missing or do not fit.
+  // For a goal that check_goal() took.
   PrecisionTask(const QuantizeOptions& options, Recovery& recovery, Data& data, Host& host);
 
   // Chooses, prints what was tried (if `tells`), and returns it as precision_report() does, with {score, seconds,

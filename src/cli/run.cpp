@@ -310,7 +310,7 @@ void run(const RunOptions& options, Host& host) {
 void evaluate(const EvaluateOptions& options, Host& host) {
   const bool measures = !options.metric.empty();
   const std::optional<Measure> measure =
-      measures ? std::optional<Measure>(std::in_place, options.metric, options.labels) : std::nullopt;
+      measures ? std::optional<Measure>(std::in_place, options.metric, options.labels, host) : std::nullopt;
   const bool has_labels = !options.labels.empty() && !measures;
   const bool has_reference = options.models.size() > 1;
   if (!has_labels && !measures && !has_reference)

@@ -20,6 +20,7 @@ void sensitivity(const SensitivityOptions& options, Host& host) {
   const std::unique_ptr<Data> data = open_samples(options.data, model.program, options.data_options, host);
   Prepared prepared = prepare_pt2e(std::move(model.program), *quantizer);
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
+  check_recoverable(prepared);
   std::vector<Batch> batches;
   {
     Progress progress(host, "calibrating", data->num_batches(), "batches");

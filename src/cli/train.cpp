@@ -104,8 +104,16 @@ std::vector<int64_t> labels_of(const TrainOptions& options, const Program& progr
 // Images changed at random, where the options say so.
 class Augmenter {
  public:
-  Augmenter(const TrainOptions& options, Host& host) : seed_(static_cast<uint64_t>(options.seed)) {
+  Augmenter(const TrainOptions& options, const Program& program, Host& host)
+      : seed_(static_cast<uint64_t>(options.seed)) {
     if (options.augment.empty()) return;
+    const std::vector<Node*> inputs = program.graph->placeholders();
+    QDQ_CHECK_USAGE(std::any_of(inputs.begin(), inputs.end(),
+                                [](const Node* input) {
+                                  const TensorMeta* meta = input->meta.val.tensor();
+                                  return meta && meta->dtype == DType::kF32 && meta->sizes.size() == 4;
+                                }),
+                    "--augment changes images, and the model has no float32 input of four axes; leave it out");
     how_ = parse_augmentation(read_json(options.augment, host), options.augment);
     QDQ_CHECK(how_->changes(), kInvalidArgument, options.augment,
               " changes nothing; give crop, flip, brightness, contrast or saturation");
@@ -117,14 +125,9 @@ class Augmenter {
   std::vector<Tensor> operator()(const TrainingSamples::Batch& batch, int64_t epoch) const {
     std::vector<Tensor> out = batch.inputs;
     if (!how_) return out;
-    bool any = false;
-    for (Tensor& input : out) {
-      if (input.dtype() != DType::kF32 || input.dim() != 4) continue;
-      input = augment(input, *how_, preprocess_, seed_, static_cast<uint64_t>(epoch), batch.samples);
-      any = true;
-    }
-    QDQ_CHECK(any, kInvalidArgument,
-              "--augment changes images, and the model has no float32 input of four axes; leave it out");
+    for (Tensor& input : out)
+      if (input.dtype() == DType::kF32 && input.dim() == 4)
+        input = augment(input, *how_, preprocess_, seed_, static_cast<uint64_t>(epoch), batch.samples);
     return out;
   }
 
@@ -333,7 +336,7 @@ void train(const TrainOptions& options, Host& host) {
   check_onnx_options(options.onnx, options.output);
   training_options(options, 1);  // refuses words that make no sense before there is anything to wait for
   Model model = load_model(options.model, host.files);
-  const Augmenter augmenter(options, host);
+  const Augmenter augmenter(options, model.program, host);
   const Json recipe = read_recipe(options.quantizer, host);
   const std::unique_ptr<Quantizer> quantizer =
       parse_recipe(recipe, options.quantizer.recipe.empty() ? "the quantizer" : options.quantizer.recipe);
@@ -346,6 +349,8 @@ void train(const TrainOptions& options, Host& host) {
   for (const std::string& warning : prepared.warnings()) host.print_error(concat("qdq: warning: ", warning, "\n"));
   if (options.lsq) learn_qparams(prepared);
   warn_of_norms(options, prepared, host);
+  if (options.output.ends_with(".onnx"))
+    check_onnx_form(form_of_converted(prepared), options.output, options.onnx, options.onnx, host);
   TrainingSamples samples(*data, labels, host);
   check_lengths(options, samples.num_batches());
   const TrainingOptions training = training_options(options, samples.num_batches());
@@ -356,7 +361,6 @@ void train(const TrainOptions& options, Host& host) {
 
   move_exported_model_to_eval(prepared);
   const Program converted = convert_pt2e(prepared);
-  warn_of_onnx_options(options.onnx, converted, host);
   const ModelFiles written = save_program(converted, options.output, options.onnx);
   written.write(host.files);
   if (!written.warning.empty()) host.print_error(concat("qdq: warning: ", written.warning, "\n"));

@@ -290,6 +290,10 @@ void check_onnx_options(const OnnxOptions& options, const std::string& output);
 // Warns of --onnx-signed-activations where the program has no int8 activations, and of --onnx-dedicated-pairs where no
 // pair is shared.
 void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Host& host);
+// For long work before it begins, with the form of what it writes to an .onnx file: refuses what could not be written,
+// and warns of options that change nothing there. `given`: the user's; `onnx`: these with a profile's.
+void check_onnx_form(const Program& form, const std::string& output, const OnnxOptions& given, const OnnxOptions& onnx,
+                     Host& host);
 // load_model() with --fix, which is wrong usage with a .pt2 file. The model need not run.
 Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host);
 // What the data holds and the program does not read.

@@ -31,8 +31,10 @@ ValueMeta with_dtype(const ValueMeta& like, DType dtype) {
 // Replaces the observers of one program, a copy of the prepared one.
 class Replacer {
  public:
-  Replacer(Program& program, const Prepared::Impl& prepared, const std::vector<ObserverGroup>& groups)
-      : program_(program), graph_(*program.graph), prepared_(prepared), groups_(groups) {}
+  // `is_form`: observers without data get placeholders, as PyTorch gives them.
+  Replacer(Program& program, const Prepared::Impl& prepared, const std::vector<ObserverGroup>& groups, bool is_form)
+      : program_(program), graph_(*program.graph), prepared_(prepared), groups_(groups),
+        takes_placeholders_(is_form || prepared.compat == Compat::kTorch26) {}
 
   void run() {
     for (Node* node : graph_.nodes()) {
@@ -73,7 +75,7 @@ class Replacer {
   QParams qparams_of(const Observer& observer, const Node* input) {
     if (observer.calibrated())
       if (auto qparams = qparams_of_folded_weight(observer, input)) return std::move(*qparams);
-    if (prepared_.compat == Compat::kTorch26) return observer.calculate_qparams_or_default();
+    if (takes_placeholders_) return observer.calculate_qparams_or_default();
     if (observer.calibrated()) return observer.calculate_qparams();
     uncalibrated_.push_back(concat("that of ", input->name()));
     return observer.calculate_qparams_or_default();
@@ -271,6 +273,7 @@ class Replacer {
   Graph& graph_;
   const Prepared::Impl& prepared_;
   const std::vector<ObserverGroup>& groups_;  // of the prepared program, but for those that equalization changed
+  const bool takes_placeholders_;
   std::vector<std::string> uncalibrated_;
   std::unordered_map<std::string, int64_t> next_buffer_;  // of each prefix, the first number that may be free
 };
@@ -401,9 +404,7 @@ class StackTraces {
   const std::unordered_map<const Node*, Node*>& copies_;
 };
 
-}  // namespace
-
-Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
+Program convert(const Prepared& prepared, const ConvertOptions& options, bool is_form) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
   impl.interpreter.reset();  // frees the packed weights; another run makes it again
@@ -417,8 +418,8 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
     if (const auto copy = copies.find(node); copy != copies.end()) annotations[copy->second] = &annotation;
 
   std::vector<ObserverGroup> groups = impl.groups;
-  equalize_inputs(program, impl, groups);
-  Replacer(program, impl, groups).run();
+  if (!is_form) equalize_inputs(program, impl, groups);
+  Replacer(program, impl, groups, is_form).run();
   if (impl.is_qat) {
     fold_conv_bn_qat(program, impl.conv_bns, impl.compat);
     if (impl.compat == Compat::kNone) set_training_mode(program, false, impl.compat);
@@ -430,6 +431,16 @@ Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
   if (options.use_reference_representation) rewrite_as_reference_representation(program, impl.compat);
   program.erase_unused_attributes();
   return program;
+}
+
+}  // namespace
+
+Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options) {
+  return convert(prepared, options, false);
+}
+
+Program form_of_converted(const Prepared& prepared, const ConvertOptions& options) {
+  return convert(prepared, options, true);
 }
 
 }  // namespace qdq

@@ -92,4 +92,8 @@ struct ConvertOptions {
 // have seen no data. Buffers that runs change have their values of before prepare_pt2e; after training, those of now.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
+// The program that convert_pt2e gives behind a calibration, with placeholders for the scales and zero points that
+// samples decide and without equalization: what there is to know of its operators before the samples are run.
+Program form_of_converted(const Prepared& prepared, const ConvertOptions& options = {});
+
 }  // namespace qdq

@@ -162,6 +162,8 @@ std::optional<std::vector<float>> best_factors(const Prepared::Impl& impl, const
 
 }  // namespace
 
+bool awq_has_places(Prepared& prepared) { return !seams_of_groups(prepared).empty(); }
+
 int64_t awq(Prepared& prepared, const std::vector<Batch>& batches,
             const std::function<void(int64_t done, int64_t total)>& on_scaling) {
   QDQ_CHECK(!batches.empty(), kInvalidArgument, "there are no samples to scale channels by");

@@ -22,5 +22,7 @@ namespace qdq {
 // run throws for batches that do not fit.
 int64_t awq(Prepared& prepared, const std::vector<Batch>& batches,
             const std::function<void(int64_t done, int64_t total)>& on_scaling = {});
+// Whether there are places whose channels may be scaled.
+bool awq_has_places(Prepared& prepared);
 
 }  // namespace qdq

@@ -350,6 +350,8 @@ int64_t gptq_by_statistics(Prepared& prepared) {
   return keep_rounded(prepared, found);
 }
 
+bool gptq_has_layers(Prepared& prepared) { return !grouped_layers(prepared).empty(); }
+
 int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
              const std::function<void(int64_t done, int64_t total)>& on_rounding) {
   QDQ_CHECK(!batches.empty(), kInvalidArgument, "there are no samples to round weights with");

@@ -21,5 +21,7 @@ namespace qdq {
 // Throws Error{kInvalidArgument} if there are no batches, and what a run throws for batches that do not fit.
 int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
              const std::function<void(int64_t done, int64_t total)>& on_rounding = {});
+// Whether there are such layers.
+bool gptq_has_layers(Prepared& prepared);
 
 }  // namespace qdq

@@ -52,17 +52,22 @@ constexpr MakeWatcher kWatchers[] = {watch_inputs, watch_to_equalize, watch_to_s
 
 }  // namespace
 
-Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering, Then then)
-    : prepared_(prepared), batches_(std::move(batches)), on_recovering_(std::move(on_recovering)) {
-  QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
+void check_recoverable(const Prepared& prepared) {
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   QDQ_CHECK(!impl.is_qat, kInvalidArgument,
             "the program was prepared for training, which recovers accuracy itself; wanted one from prepare_pt2e");
-  QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
-            "the program is not calibrated; run the calibration batches before accuracy is recovered");
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
             "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "
             "equalizes channels itself); leave the equalization config out");
+}
+
+Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering, Then then)
+    : prepared_(prepared), batches_(std::move(batches)), on_recovering_(std::move(on_recovering)) {
+  QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
+  check_recoverable(prepared);
+  QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
+            "the program is not calibrated; run the calibration batches before accuracy is recovered");
+  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   FloatProgram floats(prepared);
   floats.judge();
   Interpreter interpreter = floats.interpreter();

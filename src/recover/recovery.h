@@ -46,13 +46,17 @@ std::unique_ptr<Watcher> watch_to_shift(Recovery& recovery);
 std::unique_ptr<Watcher> watch_for_ranges(Recovery& recovery);
 std::unique_ptr<Watcher> watch_to_correct(Recovery& recovery);
 
+// What the constructor of Recovery checks of a program, calibrated or not: throws Error{kInvalidArgument} if it was
+// prepared for training, or its recipe equalizes inputs.
+void check_recoverable(const Prepared& prepared);
+
 // A prepared program with the samples that judge it. The float outputs are computed once.
 class Recovery {
  public:
   // What follows: remedies, whose watchers then see the run that gives the float outputs, or measures alone.
   enum class Then { kRemedies, kMeasures };
-  // `prepared` must outlive this. Throws Error{kNotCalibrated} if it needs data first, Error{kInvalidArgument} if it
-  // was prepared for training or there are no batches, and what a run throws for batches that do not fit.
+  // `prepared` must outlive this. Throws Error{kNotCalibrated} if it needs data first, Error{kInvalidArgument} if there
+  // are no batches, what check_recoverable does, and what a run throws for batches that do not fit.
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {},
            Then then = Then::kMeasures);
 

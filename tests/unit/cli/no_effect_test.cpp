@@ -1,4 +1,6 @@
 // What would do nothing is refused or warned of, before any work.
+#include <cmath>
+
 #include "cli/verbs.h"
 #include "io/onnx.h"
 #include "quant/qat.h"
@@ -318,6 +320,99 @@ TEST_F(NoEffect, EpochsOfNormsThatTheModelDoesNotHave) {
   EXPECT_NE(host.err.find("--bn-epochs does nothing: the model has no batch norms"), std::string::npos) << host.err;
   ASSERT_EQ(run(train("model.pt2", {"--distill", "1", "--epochs", "2"})), 0) << host.err;
   EXPECT_EQ(host.err.find("--bn-epochs"), std::string::npos) << host.err;
+}
+
+// Calibration ends at the NaN, so that other sentences come before it.
+struct BeforeCalibration : NoEffect {
+  BeforeCalibration() {
+    const Tensor x = Tensor::empty({10, 2, 4, 4}, DType::kF32);
+    for (float& value : x.span<float>()) value = NAN;
+    host.contents["nan.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", x}});
+  }
+  std::vector<std::string> quantize(const std::string& output, std::vector<std::string> more) {
+    std::vector<std::string> args{"quantize", "model.pt2", "--calibrate", "nan.npz", "-o", output};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+// x [s0, 2, 4, 4] -> relu
+Program no_classifier() {
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {SymInt::symbol("s0"), 2, 4, 4}, {}, false}};
+  program.symbol_ranges["s0"] = {1, 1024};
+  program.symbol_hints["s0"] = 2;
+  Node* relu = program.graph->call("torch.ops.aten.relu.default", {x});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(relu)})});
+  infer_shapes(program);
+  return program;
+}
+
+TEST_F(BeforeCalibration, FormsOfOnnxFilesThatTheModelDoesNotHave) {
+  expect_refused(quantize("out.onnx", {}), 1, "NaN");
+  expect_refused(quantize("out.onnx", {"--onnx-groups", "blocks"}), 1, "but the model has none");
+  expect_refused(quantize("out.onnx", {"--onnx-accuracy-level", "4"}), 1, "but the model has none");
+  host.add("r.json", R"({"quantizer": "AnnotationQuantizer", "annotations": [{"node": "conv2d_default", "output":
+      {"spec": "quantization", "dtype": "int8", "observer": {"class": "MinMaxObserver"}}}]})");
+  expect_refused(quantize("out.onnx", {"--onnx-format", "qoperator", "--recipe", "r.json"}), 1,
+                 "none has quantized inputs and a quantized result");
+  expect_refused(quantize("out.onnx", {"--onnx-dedicated-pairs"}), 1, "--onnx-dedicated-pairs does nothing");
+  expect_refused({"quantize", "model.pt2", "--weights-only", "-o", "out.onnx", "--onnx-dedicated-pairs"}, 1,
+                 "no activation of the model is quantized with a known range");
+  EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
+  expect_refused(quantize("out.pt2", {"--recipe", "r.json", "--no-fold-quantize"}), 1,
+                 "--no-fold-quantize does nothing");
+  const std::vector<std::string> trained{
+      "train", "model.pt2", "--data", "nan.npz",       "-o",  "out.onnx",      "--distill",
+      "1",     "--epochs",  "1",      "--onnx-format", "qdq", "--onnx-groups", "blocks"};
+  expect_refused(trained, 1, "but the model has none");
+}
+
+TEST_F(BeforeCalibration, GoalsThatDoNotFit) {
+  host.contents["few.npy"] = format::write_npy(Tensor::full({9}, DType::kS64, 1));
+  expect_refused(quantize("out.pt2", {"--target-drop", "1", "--labels", "few.npy"}), 1, "few.npy holds 9 labels");
+  expect_refused(quantize("out.pt2", {"--target-drop", "1", "--labels", "none.npy"}), 1, "none.npy");
+  expect_refused(quantize("out.pt2", {"--target-metric", "1", "--metric", "token-f1", "--labels", "none.npy"}), 1,
+                 "none.npy");
+  host.contents["model.pt2"] = save_pt2(no_classifier());
+  expect_refused(quantize("out.pt2", {"--target-agreement", "99"}), 2,
+                 "but output 0 of the model is float32[s0, 2, 4, 4]");
+}
+
+TEST_F(BeforeCalibration, ProgramsThatRecoveryDoesNotTake) {
+  for (const std::vector<std::string>& goal :
+       {std::vector<std::string>{"--recover"}, {"--target-agreement", "99"}, {"--max-size", "1MB"}}) {
+    std::vector<std::string> words = goal;
+    words.insert(words.end(), {"--qat"});
+    expect_refused(quantize("out.pt2", words), 1, "the program was prepared for training");
+    words = goal;
+    words.insert(words.end(), {"--fx", "x86", "--equalize"});
+    expect_refused(quantize("out.pt2", words), 1, "leave the equalization config out");
+  }
+  expect_refused({"sensitivity", "model.pt2", "--calibrate", "nan.npz", "--fx", "x86", "--equalize"}, 1,
+                 "leave the equalization config out");
+}
+
+TEST_F(BeforeCalibration, GroupsThatAreNotThere) {
+  for (const std::string option : {"--gptq", "--awq"})
+    expect_refused(quantize("out.pt2", {option}), 1, option + " does nothing");
+}
+
+TEST_F(NoEffect, ChangesOfImagesWhereThereAreNone) {
+  host.add("a.json", R"({"flip": 0.5})");
+  host.contents["data.npz"] =
+      format::write_npz(std::vector<NamedTensor>{{"x", Tensor::full({4, 3}, DType::kF32, NAN)}});
+  Program program;
+  Node* x = program.graph->create(Node::Op::kPlaceholder, "x");
+  x->meta.val = {TensorMeta{DType::kF32, {4, 3}, {}, false}};
+  Node* weight = parameter(program, "weight", noise({2, 3}, 1));
+  Node* linear = program.graph->call("torch.ops.aten.linear.default", {x, weight});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{Argument(linear)})});
+  infer_shapes(program);
+  host.contents["model.pt2"] = save_pt2(program);
+  expect_refused(train("model.pt2", {"--distill", "1", "--augment", "a.json"}), 2,
+                 "--augment changes images, and the model has no float32 input of four axes");
 }
 
 }  // namespace
