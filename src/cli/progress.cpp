@@ -49,6 +49,22 @@ void Progress::draw() {
   host_.print_error("\r" + line);
 }
 
+void StageBar::show(const std::string& stage, double done) {
+  constexpr int64_t kParts = 100;
+  if (!host_.error_is_terminal()) return;
+  if (stage != stage_) {
+    bar_.emplace(host_, stage, kParts, "%");
+    stage_ = stage;
+    shown_ = 0;
+  }
+  for (; shown_ < static_cast<int64_t>(done * kParts); ++shown_) bar_->advance();
+}
+
+void StageBar::wipe() {
+  bar_.reset();
+  stage_.clear();
+}
+
 std::string counted(int64_t count, std::string_view plural) {
   if (count == 1) plural.remove_suffix(plural.ends_with("ches") ? 2 : 1);
   return concat(count, " ", plural);

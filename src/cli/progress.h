@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/host.h"
@@ -30,6 +31,22 @@ class Progress {
   double began_;
   double drawn_ = 0;
   size_t width_ = 0;  // of what stands on the line
+};
+
+// The bar of the stage that is at work, of several; on a terminal only.
+class StageBar {
+ public:
+  explicit StageBar(Host& host) : host_(host) {}
+  // `done`: from 0 to 1, of the stage.
+  void show(const std::string& stage, double done);
+  // Before something else is printed.
+  void wipe();
+
+ private:
+  Host& host_;
+  std::string stage_;
+  std::optional<Progress> bar_;
+  int64_t shown_ = 0;
 };
 
 // "1.42 MB", "873 B"; "1.4 s", "320 ms".

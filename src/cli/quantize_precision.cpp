@@ -224,7 +224,7 @@ void PrecisionTask::print(const PrecisionResult& result, Host& host) const {
     host.print(concat("    ", result.nodes[i], result.modules[i].empty() ? "" : " in " + result.modules[i], "\n"));
 }
 
-Json PrecisionTask::run(bool tells, Host& host) {
+Json PrecisionTask::run(bool tells, StageBar& bar, Host& host) {
   const double began = host.now_seconds();
   if (tells) host.print(concat("choosing the precision (", target_.of, " on the samples)\n", goal_line()));
   PrecisionSearch search;
@@ -249,6 +249,7 @@ Json PrecisionTask::run(bool tells, Host& host) {
   const PrecisionMeasures measured = measures();
   const PrecisionResult result =
       choose_precision(recovery_, measured, wish_, &search, options_.search.empty() ? std::function<void()>() : save);
+  bar.wipe();
   if (tells) print(result, host);
   if (!result.reached) {
     const PrecisionTrial& best = result.best;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/progress.h"
 #include "cli/verbs.h"
 #include "data/data.h"
 #include "format/json.h"
@@ -43,8 +44,8 @@ class PrecisionTask {
   PrecisionTask(const QuantizeOptions& options, Recovery& recovery, Data& data, Host& host);
 
   // Chooses, prints what was tried (if `tells`), and returns it as precision_report() does, with {score, seconds,
-  // resumed}. A wish out of reach is one warning.
-  format::Json run(bool tells, Host& host);
+  // resumed}. A wish out of reach is one warning. `bar`, which the recovery shows, is wiped behind the choice.
+  format::Json run(bool tells, StageBar& bar, Host& host);
 
  private:
   std::string score_words(double score) const;

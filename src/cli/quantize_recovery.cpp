@@ -18,10 +18,11 @@ namespace {
 using format::Json;
 
 // Adds to `out` what each remedy brought.
-void apply_remedies(Recovery& recovery, bool tells, Host& host, Json& out) {
+void apply_remedies(Recovery& recovery, StageBar& bar, bool tells, Host& host, Json& out) {
   if (tells) host.print("recovering accuracy (error of the outputs on the samples)\n");
   double began = host.now_seconds();
   while (const std::optional<RemedyResult> result = recovery.next()) {
+    bar.wipe();
     const double now = host.now_seconds();
     out.push_back({{"remedy", result->remedy},
                    {"changes", result->changes},
@@ -133,19 +134,23 @@ Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& p
   Json out = Json::object();
   if (recovers) out["remedies"] = Json::array();
   const HeldInterrupts held(host);
+  StageBar bar(host);
   try {
     Recovery recovery(
         prepared, all_batches(data, host),
-        [&](const std::string&, double) {
+        [&](const std::string& stage, double done) {
+          bar.show(stage, done);
           QDQ_CHECK(!host.is_interrupted(), kCancelled, "the recovery of accuracy was interrupted");
         },
         recovers ? Recovery::Then::kRemedies : Recovery::Then::kMeasures);
     std::optional<PrecisionTask> task;  // refused before the work begins
     if (wishes_precision(options)) task.emplace(options, recovery, data, host);
-    if (recovers) apply_remedies(recovery, tells, host, out["remedies"]);
-    if (task) out["precision"] = task->run(tells, host);
+    if (recovers) apply_remedies(recovery, bar, tells, host, out["remedies"]);
+    bar.wipe();
+    if (task) out["precision"] = task->run(tells, bar, host);
     else if (tells) host.print(distance_left(recovery));
   } catch (const Error& error) {
+    bar.wipe();
     if (error.code != ErrorCode::kCancelled) throw;
     const bool has_search = !options.search.empty() && host.files.is_file(options.search);
     host.print_error(

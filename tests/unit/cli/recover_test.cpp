@@ -34,6 +34,18 @@ TEST_F(CliTest, RecoversAccuracyAndSaysWhatEachRemedyBrought) {
   EXPECT_NE(host.err.find("--recover does nothing"), std::string::npos) << host.err;
 }
 
+TEST_F(CliTest, ShowsTheRemedyAtWorkOnATerminal) {
+  ASSERT_EQ(run(quantize({"--recover", "--target-agreement", "99"})), 0) << host.err;
+  EXPECT_EQ(host.err.find("ranges"), std::string::npos) << host.err;
+  host.terminal = true;
+  ASSERT_EQ(run(quantize({"--recover", "--target-agreement", "99"})), 0) << host.err;
+  for (const char* stage : {"\rranges [", "\rbias correction [", "\rprecision ["})
+    EXPECT_NE(host.err.find(stage), std::string::npos) << host.err;
+  EXPECT_TRUE(host.err.ends_with(" \r")) << host.err;  // wiped
+  ASSERT_EQ(run(quantize({"--recover", "--quiet"})), 0) << host.err;
+  EXPECT_EQ(host.err.find("ranges"), std::string::npos) << host.err;
+}
+
 TEST_F(CliTest, SaysHowFarRecoveredOutputsAreAndWhatLeavesOperatorsInFloat) {
   Program program = classifier();
   program.graph->output_node()->set_arg(0, Argument(Argument::List{program.graph->find("relu_default")}));
