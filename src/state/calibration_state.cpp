@@ -126,6 +126,10 @@ std::pair<int64_t, int64_t> batches_of_shard(int64_t batches, int64_t k, int64_t
 }
 
 void check_mergeable(const Prepared& prepared) {
+  QDQ_CHECK(prepared.layers_to_equalize().empty(), kInvalidArgument,
+            "a calibration in parts does not hold what the channels of inputs are, which the equalization of ",
+            prepared.layers_to_equalize().empty() ? "" : prepared.layers_to_equalize()[0],
+            " needs; calibrate in one piece, or leave the equalization config out");
   for (const ObserverGroup& group : prepared.observers()) {
     const Observer& observer = *group.observer;
     const std::string_view wanted = observer.mergeable_class();
@@ -140,10 +144,6 @@ void check_mergeable(const Prepared& prepared) {
 
 CalibrationState state_of(const Prepared& prepared, const CalibrationData& data, const Shards& shards) {
   check_mergeable(prepared);
-  QDQ_CHECK(prepared.layers_to_equalize().empty(), kInvalidArgument,
-            "a calibration in parts does not hold what the channels of inputs are, which the equalization of ",
-            prepared.layers_to_equalize().empty() ? "" : prepared.layers_to_equalize()[0],
-            " needs; calibrate in one piece, or leave the equalization config out");
   CalibrationState out{QDQ_VERSION, program_hash(prepared.program()), recipe_hash(prepared), data, shards,
                        {},          layer_statistics(prepared)};
   for (size_t i = 0; i < prepared.observers().size(); ++i) {

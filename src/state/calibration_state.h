@@ -69,7 +69,7 @@ CalibrationState state_of(const Prepared& prepared, const CalibrationData& data 
 // another recipe or by another version, or is one of some shards only.
 void load_state(Prepared& prepared, const CalibrationState& state, const std::string& what);
 
-// Throws what state_of throws for observers, before the work begins.
+// Throws what state_of throws for observers and for inputs that are equalized, before the work begins.
 void check_mergeable(const Prepared& prepared);
 
 // Merges states one by one and holds only one. The merge is exact: it adds counts, and compares minima and maxima. So

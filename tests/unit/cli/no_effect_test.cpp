@@ -390,8 +390,14 @@ TEST_F(BeforeCalibration, ProgramsThatRecoveryDoesNotTake) {
     words.insert(words.end(), {"--fx", "x86", "--equalize"});
     expect_refused(quantize("out.pt2", words), 1, "leave the equalization config out");
   }
-  expect_refused({"sensitivity", "model.pt2", "--calibrate", "nan.npz", "--fx", "x86", "--equalize"}, 1,
-                 "leave the equalization config out");
+  for (const std::string verb : {"sensitivity", "calibrate"}) {
+    std::vector<std::string> words{verb, "model.pt2", "--fx", "x86", "--equalize"};
+    const std::vector<std::string> samples = verb == "calibrate"
+                                                 ? std::vector<std::string>{"--data", "nan.npz", "-o", "s.json"}
+                                                 : std::vector<std::string>{"--calibrate", "nan.npz"};
+    words.insert(words.end(), samples.begin(), samples.end());
+    expect_refused(words, 1, "leave the equalization config out");
+  }
 }
 
 TEST_F(BeforeCalibration, GroupsThatAreNotThere) {
