@@ -12,24 +12,76 @@ namespace qdq {
 
 namespace {
 
-// The axes that they have behind a reshaping, if nothing lies between those of `from`.
-std::optional<Axes> axes_behind_reshape(const SymShape& from, const Axes& axes, const SymShape& to) {
-  SymInt channels = 1, inner = 1, passed = 1;
-  for (int64_t axis = axes.front(); axis <= axes.back(); ++axis) {
-    const SymInt& size = from[static_cast<size_t>(axis)];
-    if (std::count(axes.begin(), axes.end(), axis) == 0 && size != SymInt(1)) return std::nullopt;
-    channels = channels * size;
+// Whether the axes in front of `end`, the last one first, bring a product to another one.
+bool comes_to(SymInt product, const SymShape& sizes, size_t end, const SymInt& wanted) {
+  while (end > 0 && !(product == wanted)) product = product * sizes[--end];
+  return product == wanted;
+}
+
+// The innermost axes of `from` and `to` that have as many elements; `i` and `j`, the numbers of axes that are left,
+// move in front of them. False if there are none.
+bool pass_equal_axes(const SymShape& from, size_t& i, const SymShape& to, size_t& j) {
+  if (j > 0 && to[j - 1] == SymInt(1)) {
+    --j;
+    return true;
   }
-  for (size_t i = static_cast<size_t>(axes.back()) + 1; i < from.size(); ++i) inner = inner * from[i];
-  size_t end = to.size();
-  while (end > 0 && !(passed == inner && to[end - 1] != SymInt(1))) passed = passed * to[--end];
-  Axes out;
-  SymInt found = 1;
-  while (end > 0 && !(found == channels)) {
-    found = found * to[--end];
-    out.insert(out.begin(), static_cast<int64_t>(end));
+  SymInt before = from[--i];
+  if (before == SymInt(1)) return true;
+  if (j == 0) return false;
+  SymInt behind = to[--j];
+  while (!(before == behind)) {
+    const auto x = before.constant(), y = behind.constant();
+    const bool grows_before = x && y ? *x < *y : comes_to(before, from, i, behind);
+    if ((grows_before ? i : j) == 0) return false;
+    if (grows_before) before = before * from[--i];
+    else behind = behind * to[--j];
   }
-  return found == channels && !out.empty() ? std::optional(out) : std::nullopt;
+  return true;
+}
+
+bool has_axis(const Axes& axes, size_t axis) {
+  return std::count(axes.begin(), axes.end(), static_cast<int64_t>(axis)) != 0;
+}
+
+// The same channels where they lie along more axes, too, along which their names repeat. Nothing if a size is open.
+std::optional<Channels> spread(const Channels& channels, const Axes& along, const SymShape& sizes) {
+  Channels out{along, {0}};
+  int64_t stride = 1;
+  for (size_t i = along.size(); i-- > 0;) {  // first the numbers of the names, the innermost axis first
+    const auto size = sizes[static_cast<size_t>(along[i])].constant();
+    if (!size) return std::nullopt;
+    const int64_t step = has_axis(channels.axes, static_cast<size_t>(along[i])) ? stride : 0;
+    std::vector<int64_t> numbers;
+    for (int64_t k = 0; k < *size; ++k)
+      for (const int64_t number : out.names) numbers.push_back(number + k * step);
+    out.names = std::move(numbers);
+    if (step != 0) stride *= *size;
+  }
+  if (stride != std::ssize(channels.names)) return std::nullopt;
+  for (int64_t& name : out.names) name = channels.names[static_cast<size_t>(name)];
+  return out;
+}
+
+// The channels behind a reshaping. Where it joins or cuts their axes together with others, they lie along these, too.
+std::optional<Channels> channels_behind_reshape(const SymShape& from, const Channels& channels, const SymShape& to) {
+  Axes before = channels.axes, behind;
+  size_t i = from.size(), j = to.size();
+  while (i > static_cast<size_t>(channels.axes.front())) {
+    const size_t end = i, end_behind = j;
+    if (!pass_equal_axes(from, i, to, j)) return std::nullopt;
+    bool has_channels = false;
+    for (size_t axis = i; axis < end; ++axis) has_channels = has_channels || has_axis(channels.axes, axis);
+    if (!has_channels) continue;
+    for (size_t axis = i; axis < end; ++axis)
+      if (!has_axis(before, axis)) before.push_back(static_cast<int64_t>(axis));
+    for (size_t axis = j; axis < end_behind; ++axis) behind.push_back(static_cast<int64_t>(axis));
+  }
+  sort_stably(before);
+  sort_stably(behind);
+  if (behind.empty()) return std::nullopt;
+  auto out = spread(channels, before, from);
+  if (out) out->axes = std::move(behind);
+  return out;
 }
 
 // The axes that those of `value` have in a product or in attention that weighs its rows.
@@ -82,7 +134,8 @@ std::optional<Axes> axes_behind_permutation(const Node& node, const Axes& axes, 
 bool is_reshape(const Node& node) {
   for (const std::string_view target : {op::kFlatten, op::kReshape, op::kView, op::kUnsafeView})
     if (is_form_of(node, target)) return true;
-  return false;
+  const std::string_view name = name_of(node);
+  return name == "unsqueeze" || name == "squeeze" || name == "unflatten";
 }
 bool is_permutation(const Node& node) { return is_form_of(node, op::kTranspose) || is_form_of(node, op::kPermute); }
 
@@ -140,8 +193,7 @@ std::optional<Axes> axes_behind(const Node& node, const Node& x, const Axes& axe
   if (is_a(node, Family::kPad)) return if_passes(axis >= 0 && pads_zeros_behind(node, axis, rank));
   if (is_a(node, Family::kResize))
     return if_passes(axis == 1 && name_of(node).find("upsample") != std::string_view::npos);
-  if (is_form_of(node, op::kPrelu)) return axes;
-  if (is_reshape(node)) return axes_behind_reshape(from->sizes, axes, to->sizes);
+  if (is_form_of(node, op::kPrelu) || name_of(node) == "neg") return axes;
   if (is_permutation(node)) return axes_behind_permutation(node, axes, rank);
   if (name_of(node) == "roll" || name_of(node) == "flip")
     return if_passes(spares(axes_along(argument_called(node, "dims"), rank), axes));
@@ -222,7 +274,50 @@ const Node* shower_of(const Node& node) {
   return node.target() == op::kGetItem && !node.args().empty() ? node.arg(0).node() : &node;
 }
 
+// Whether what an operator shows has no longer the axis along which it shows it.
+bool takes_one(const Node& shows) { return name_of(shows).starts_with("select") || name_of(shows) == "unbind"; }
+
+// Between the axes of its channels an expansion repeats them: keys for several queries.
+std::optional<Part> part_of_expansion(const Node& node, const Node& x, const Axes& axes) {
+  const SymShape &from = x.meta.val.tensor()->sizes, &to = node.meta.val.tensor()->sizes;
+  const auto more = static_cast<int64_t>(to.size() - from.size());
+  Channels numbers{{}, {}};
+  for (const int64_t axis : axes) numbers.axes.push_back(axis + more);
+  const auto count = count_along(*x.meta.val.tensor(), axes);
+  if (!count) return std::nullopt;
+  numbers.names.resize(static_cast<size_t>(*count));
+  std::iota(numbers.names.begin(), numbers.names.end(), 0);
+  Axes along;
+  for (int64_t axis = numbers.axes.front(); axis <= numbers.axes.back(); ++axis) {
+    const bool is_repeated = !(from[static_cast<size_t>(axis - more)] == to[static_cast<size_t>(axis)]);
+    if (is_repeated || has_axis(numbers.axes, static_cast<size_t>(axis))) along.push_back(axis);
+    if (is_repeated && has_axis(numbers.axes, static_cast<size_t>(axis))) return std::nullopt;
+  }
+  auto out = spread(numbers, along, to);
+  return out ? std::optional(Part{&x, std::move(out->axes), std::move(out->names)}) : std::nullopt;
+}
+
 }  // namespace
+
+std::optional<Axes> axes_shown(const Node& node, const Axes& axes) {
+  const Node& shows = *shower_of(node);
+  const SymShape& to = node.meta.val.tensor()->sizes;
+  if (takes_one(shows)) {
+    const int64_t along = axis_of(shows, std::ssize(to) + 1);
+    Axes out{along};
+    for (const int64_t axis : axes) out.push_back(axis + (axis >= along));
+    sort_stably(out);
+    return out;
+  }
+  if (name_of(shows) != "expand") return std::nullopt;
+  const SymShape& from = shows.arg(0).node()->meta.val.tensor()->sizes;
+  const auto more = static_cast<int64_t>(to.size() - from.size());
+  Axes out;
+  for (const int64_t axis : axes)
+    if (axis >= more && from[static_cast<size_t>(axis - more)] == to[static_cast<size_t>(axis)])
+      out.push_back(axis - more);
+  return out.empty() ? std::nullopt : std::optional(out);
+}
 
 std::string_view name_of(const Node& node) { return base_name(node.target()); }
 
@@ -242,19 +337,19 @@ std::optional<int64_t> count_along(const TensorMeta& value, const Axes& axes) {
 }
 
 std::optional<Channels> channels_behind(const Node& node, const Node& x, const Channels& channels, FloatRange& clamps) {
+  const TensorMeta *from = x.meta.val.tensor(), *to = node.meta.val.tensor();
+  if (from == nullptr || to == nullptr) return std::nullopt;
+  if (op_of(node) != nullptr && is_reshape(node)) return channels_behind_reshape(from->sizes, channels, to->sizes);
   const auto axes = axes_behind(node, x, channels.axes, clamps);
   if (!axes) return std::nullopt;
-  return in_order({*axes, channels.names}, node.meta.val.tensor()->sizes);
+  return in_order({*axes, channels.names}, to->sizes);
 }
 
 std::optional<Channels> channels_before(const Node& node, const Channels& channels) {
   const Node& x = *node.arg(0).node();
   const TensorMeta *from = x.meta.val.tensor(), *to = node.meta.val.tensor();
   if (from == nullptr || to == nullptr) return std::nullopt;
-  if (is_reshape(node)) {
-    const auto axes = axes_behind_reshape(to->sizes, channels.axes, from->sizes);
-    return axes ? std::optional(Channels{*axes, channels.names}) : std::nullopt;
-  }
+  if (is_reshape(node)) return channels_behind_reshape(to->sizes, channels, from->sizes);
   if (is_permutation(node)) {
     const std::vector<int64_t> order = order_of(node, std::ssize(from->sizes));
     Channels out{{}, channels.names};
@@ -269,10 +364,11 @@ bool is_part(const Node& node) {
   const Node* shows = shower_of(node);
   if (shows == nullptr || op_of(*shows) == nullptr || shows->args().empty()) return false;
   const std::string_view name = name_of(*shows);
-  if (shows != &node) return is_a(*shows, Family::kSplit) && !name.starts_with("unbind");
+  if (shows != &node) return is_a(*shows, Family::kSplit);
   if (name.ends_with("channel_shuffle")) return true;
+  if (local_name(node.target()) == "repeat_interleave.self_int") return !argument_called(node, "dim").is_none();
   return is_a(node, Family::kView) &&
-         (name.starts_with("slice") || name.starts_with("narrow") || name.starts_with("select"));
+         (name.starts_with("slice") || name.starts_with("narrow") || name.starts_with("select") || name == "expand");
 }
 
 std::optional<Part> part_of(const Node& node, Axes axes) {
@@ -281,7 +377,8 @@ std::optional<Part> part_of(const Node& node, Axes axes) {
   const Node* x = shows->arg(0).node();
   const TensorMeta* from = x != nullptr ? x->meta.val.tensor() : nullptr;
   const std::string_view name = name_of(*shows);
-  const bool selects = name.starts_with("select"), shuffles = name.ends_with("channel_shuffle");
+  if (name == "expand") return part_of_expansion(node, *x, axes);
+  const bool selects = takes_one(*shows), shuffles = name.ends_with("channel_shuffle");
   if (from == nullptr || node.meta.val.tensor() == nullptr || (shuffles && axes != Axes{1})) return std::nullopt;
   const int64_t along = shuffles ? 1 : axis_of(*shows, std::ssize(from->sizes));
   Part out{x, std::move(axes), {}};

@@ -39,8 +39,10 @@ std::optional<Channels> channels_behind(const Node& node, const Node& x, const C
 // Those of the first argument of `node`, by the ones of its result.
 std::optional<Channels> channels_before(const Node& node, const Channels& channels);
 
-// Whether the node is a slice, a part of a split or a shuffle of channels.
+// Whether the node is a slice, a part of a split, a shuffle of channels, or repeats them.
 bool is_part(const Node& node);
+// The axes that channels have in what such a node shows a part of, if they may be others than in the part.
+std::optional<Axes> axes_shown(const Node& node, const Axes& axes);
 // What such a node shows of a value with its channels along these axes.
 std::optional<Part> part_of(const Node& node, Axes axes);
 

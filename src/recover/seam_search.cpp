@@ -50,13 +50,15 @@ std::optional<Reader> reader_of(const Prepared::Impl& impl, const Node& node, co
   const TensorMeta* value = input.meta.val.tensor();
   if (value == nullptr) return std::nullopt;
   const auto rank = static_cast<int64_t>(value->sizes.size());
-  const bool convolves = is_plain_convolution(node);
+  const bool is_transposed = is_a(node, Family::kTransposedConvolution);
+  const bool convolves = is_plain_convolution(node) || is_transposed;
   if (!(convolves ? axis == 1 : is_linear(node) && axis == rank - 1) || input_of(node) != &input) return std::nullopt;
   const auto weight = own_constant(impl, weight_of(node));
   if (!weight) return std::nullopt;
   Reader out{&node, &input, axis, {}, *weight};
   if (!convolves) return out;
   out.groups = argument_called(node, "groups").integer().value_or(0);
+  out.is_transposed = is_transposed;
   return out.groups > 0 ? std::optional(out) : std::nullopt;
 }
 
@@ -66,7 +68,8 @@ std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& im
     return std::nullopt;
   if (const auto scale = channel_scale_of(impl, node))
     return {{{&node, {}, scale->constant, std::nullopt, scale->observer}, scale->axis}};
-  const bool convolves = is_plain_convolution(node),
+  const bool is_transposed = is_a(node, Family::kTransposedConvolution),
+             convolves = is_plain_convolution(node) || is_transposed,
              norms = is_a(node, Family::kNorm) || is_a(node, Family::kBatchNorm);
   if (!convolves && !norms && !is_linear(node)) return std::nullopt;
   const auto weight = own_constant(impl, weight_of(node));
@@ -75,10 +78,13 @@ std::optional<std::pair<Producer, int64_t>> producer_of(const Prepared::Impl& im
   const bool lies_last = norms ? name.starts_with("layer_norm") || name.starts_with("rms_norm") : !convolves;
   const auto rank = static_cast<int64_t>(value->sizes.size()), axis = lies_last ? rank - 1 : int64_t{1};
   const Tensor& values = impl.program.find_attribute(weight->name)->tensor;
-  if (values.dim() == 0 || (norms && values.dim() != 1) || axis < 0 || axis >= rank ||
-      value->sizes[static_cast<size_t>(axis)] != SymInt(values.size(0)))
-    return std::nullopt;
+  if (values.dim() == 0 || (norms && values.dim() != 1) || axis < 0 || axis >= rank) return std::nullopt;
   Producer out{&node, {}, *weight, std::nullopt, std::nullopt};
+  if (is_transposed) out.groups = argument_called(node, "groups").integer().value_or(0);
+  out.is_transposed = is_transposed;
+  if (out.groups < 1 ||
+      value->sizes[static_cast<size_t>(axis)] != SymInt(is_transposed ? values.size(1) * out.groups : values.size(0)))
+    return std::nullopt;
   const Node* bias = bias_of(node);
   if (bias != nullptr && (!(out.bias = own_constant(impl, bias)) || out.bias->observer)) return std::nullopt;
   return {{std::move(out), axis}};
@@ -179,6 +185,19 @@ class SeamSearch {
     return true;
   }
 
+  // The names along one of the axes, where those that lie beside each other along the others get one factor.
+  std::optional<std::vector<int64_t>> names_along(const Node& value, const Channels& channels, int64_t axis) {
+    const auto at = std::find(channels.axes.begin(), channels.axes.end(), axis);
+    if (at == channels.axes.end()) return std::nullopt;
+    const TensorMeta& meta = *value.meta.val.tensor();
+    const int64_t inner = *count_along(meta, {at + 1, channels.axes.end()}), size = *count_along(meta, {axis});
+    std::vector<int64_t> out;
+    for (int64_t i = 0; i < size; ++i) out.push_back(channels.names[static_cast<size_t>(i * inner)]);
+    for (size_t i = 0; i < channels.names.size(); ++i)
+      unite(out[i / static_cast<size_t>(inner) % static_cast<size_t>(size)], channels.names[i]);
+    return out;
+  }
+
   // Axes of one element say nothing beside others.
   static void drop_ones(const TensorMeta& value, Axes& axes) {
     for (size_t i = axes.size(); i-- > 0 && axes.size() > 1;)
@@ -189,18 +208,23 @@ class SeamSearch {
   bool trace(const Node& value, const Channels& channels) {
     if (auto producer = producer_of(impl_, value)) {
       known_.insert(&value);
-      if (channels.axes != Axes{producer->second}) return false;
+      auto names = names_along(value, channels, producer->second);
+      if (!names) return false;
       if (const auto& observer = producer->first.observer) {
         if (!takes_one_range(impl_, *observer)) return false;
         seam_.looks.push_back({*observer, channels.names});
       }
-      producer->first.channels = channels.names;
+      producer->first.channels = std::move(*names);
       producer->first.axis = producer->second;
       seam_.producers.push_back(std::move(producer->first));
       return true;
     }
     if (is_a(value, Family::kConcat)) return trace_parts(value, channels);
     if (is_part(value)) return trace_part(value, channels);
+    if (const Node* factor = wide_factor(value)) {
+      products_.push_back(&value);
+      return reach(*factor, channels, false);
+    }
     const Node* from = value.args().empty() ? nullptr : value.arg(0).node();
     if (from == nullptr) return false;
     if (impl_.group_of_module(value)) return reach(*from, channels, false);
@@ -209,6 +233,14 @@ class SeamSearch {
     if (other != nullptr) return reach(*from, channels, false) && reach(*other, channels, false);
     const auto source = channels_before(value, channels);
     return source && reach(*from, *source, false);
+  }
+
+  // The factor that has all elements of a product whose other one is broadcast: what rotary embeddings turn.
+  static const Node* wide_factor(const Node& product) {
+    if (!is_a(product, Family::kMultiply) || product.args().size() < 2) return nullptr;
+    const Node *a = product.arg(0).node(), *b = product.arg(1).node();
+    if (a == nullptr || b == nullptr || same_sizes(*a, product) == same_sizes(*b, product)) return nullptr;
+    return same_sizes(*a, product) ? a : b;
   }
 
   // What a concatenation joins.
@@ -224,35 +256,56 @@ class SeamSearch {
                                                              : std::nullopt;
   }
 
+  // How many channels lie in front of each other along the axes before this one; nothing if it is none of theirs.
+  static std::optional<int64_t> count_before(const Node& value, const Axes& axes, int64_t axis) {
+    const auto at = std::find(axes.begin(), axes.end(), axis);
+    if (at == axes.end()) return std::nullopt;
+    return count_along(*value.meta.val.tensor(), {axes.begin(), at});
+  }
+
   bool trace_parts(const Node& concat, const Channels& channels) {
-    if (!concat.arg(0).is_list()) return false;
+    if (!concat.arg(0).is_list() || channels.names.empty()) return false;
     const int64_t axis = axis_of(concat, std::ssize(concat.meta.val.tensor()->sizes));
-    const bool joins_channels = channels.axes == Axes{axis};
-    if (!joins_channels && std::count(channels.axes.begin(), channels.axes.end(), axis) != 0) return false;
-    auto names = channels.names.begin();
+    const auto outer = count_before(concat, channels.axes, axis), whole = size_of(&concat, axis);
+    auto begin = channels.names.begin();
     for (const Node* part : parts_of(concat)) {
       const auto size = size_of(part, axis);
-      if (part == nullptr || (joins_channels && (!size || channels.names.end() - names < *size))) return false;
-      const auto end = joins_channels ? names + *size : channels.names.end();
-      if (!reach(*part, {channels.axes, {names, end}}, false)) return false;
-      if (joins_channels) names = end;
+      if (part == nullptr) return false;
+      Channels there{channels.axes, {}};
+      if (!outer) {
+        there.names = channels.names;
+      } else {
+        if (!size || !whole) return false;
+        const int64_t row = std::ssize(channels.names) / *outer, some = row / *whole * *size;
+        for (int64_t i = 0; i < *outer; ++i)
+          there.names.insert(there.names.end(), begin + i * row, begin + i * row + some);
+        begin += some;
+      }
+      if (!reach(*part, std::move(there), false)) return false;
     }
     return true;
   }
 
   // Goes on to a concatenation, whose other parts get names if they have none yet.
   bool pass_to_concat(const Node& value, const Channels& channels, const Node& concat) {
-    if (!concat.arg(0).is_list()) return false;
+    if (!concat.arg(0).is_list() || channels.names.empty()) return false;
     const int64_t axis = axis_of(concat, std::ssize(value.meta.val.tensor()->sizes));
-    if (channels.axes != Axes{axis}) return reach(concat, channels, false);
-    Channels whole{channels.axes, {}};
+    const auto outer = count_before(value, channels.axes, axis), own = size_of(&value, axis);
+    if (!outer) return reach(concat, channels, false);
+    std::vector<std::vector<int64_t>> parts;
     for (const Node* part : parts_of(concat)) {
       const auto known = reached_.find(part);
       const auto size = size_of(part, axis);
-      if (!size || (known != reached_.end() && known->second.axes != channels.axes)) return false;
-      const std::vector<int64_t> names = known != reached_.end() ? known->second.names : new_names(*size);
-      whole.names.insert(whole.names.end(), names.begin(), names.end());
+      if (!size || !own || (known != reached_.end() && known->second.axes != channels.axes)) return false;
+      parts.push_back(known != reached_.end() ? known->second.names
+                                              : new_names(std::ssize(channels.names) / *own * *size));
     }
+    Channels whole{channels.axes, {}};
+    for (int64_t i = 0; i < *outer; ++i)
+      for (const std::vector<int64_t>& names : parts) {
+        const int64_t row = std::ssize(names) / *outer;
+        whole.names.insert(whole.names.end(), names.begin() + i * row, names.begin() + (i + 1) * row);
+      }
     return reach(concat, whole, false);
   }
 
@@ -265,18 +318,14 @@ class SeamSearch {
     return reach(*part.of, whole, false);
   }
 
-  // Goes back to what a slice, a part of a split, or a shuffle is made of. What is selected from along an axis is taken
-  // to have channels along it, too.
+  // Goes back to what a slice, a part of a split, a shuffle or a repetition is made of. What is selected from along an
+  // axis is taken to have channels along it, too.
   bool trace_part(const Node& value, const Channels& channels) {
     if (const auto part = part_of(value, channels.axes))
       if (part->axes == channels.axes) return trace_whole(*part, channels.axes, channels.names);
-    if (!name_of(value).starts_with("select")) return false;
-    const int64_t along = axis_of(value, std::ssize(value.meta.val.tensor()->sizes) + 1);
-    Axes axes{along};
-    for (const int64_t axis : channels.axes) axes.push_back(axis + (axis >= along));
-    sort_stably(axes);
-    const auto part = part_of(value, axes);
-    return part && part->axes == channels.axes && trace_whole(*part, axes, channels.names);
+    const auto axes = axes_shown(value, channels.axes);
+    const auto part = axes ? part_of(value, *axes) : std::nullopt;
+    return part && part->axes == channels.axes && trace_whole(*part, *axes, channels.names);
   }
 
   bool pass_to_part(const Node& user, const Part& part, const Channels& channels) {
@@ -319,9 +368,11 @@ class SeamSearch {
       }
       return reach(user, *there, true);
     }
-    auto reader = channels.axes.size() == 1 ? reader_of(impl_, user, value, channels.axes[0]) : std::nullopt;
-    if (!reader) return false;
-    reader->channels = channels.names;
+    const int64_t axis = is_linear(user) ? channels.axes.back() : 1;
+    auto reader = reader_of(impl_, user, value, axis);
+    auto names = reader ? names_along(value, channels, axis) : std::nullopt;
+    if (!names) return false;
+    reader->channels = std::move(*names);
     seam_.readers.push_back(std::move(*reader));
     return true;
   }

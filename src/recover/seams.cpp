@@ -94,6 +94,13 @@ Tensor with_columns_scaled(const Reader& reader, const Tensor& weight, const std
 Tensor with_rows_divided(const Producer& producer, const Tensor& weight, const std::vector<float>& factors) {
   const Tensor out = weight.clone();
   const std::vector<float> by = factors_at(producer.channels, factors);
+  if (producer.is_transposed && out.dim() > 1) {
+    const int64_t columns = out.size(1), inner = out.numel() / (out.size(0) * columns);
+    const int64_t of_group = out.size(0) / producer.groups * columns;  // pieces of `inner` elements
+    for (int64_t i = 0; i < out.numel(); ++i)
+      out.data<float>()[i] /= by[static_cast<size_t>(i / inner / of_group * columns + i / inner % columns)];
+    return out;
+  }
   const int64_t inner = by.empty() ? 0 : out.numel() / static_cast<int64_t>(by.size());
   for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] /= by[static_cast<size_t>(i / inner)];
   return out;
@@ -146,9 +153,11 @@ std::vector<float> factors_of(const Prepared::Impl& impl, const Seam& seam, doub
 
 namespace {
 
-// Beyond the edge of its input a convolution reads zeros, which no bias of its own can make up for.
+// Beyond the edge of its input a convolution reads zeros, which no bias of its own can make up for. Places of what a
+// transposed one gives read fewer values near the edges, too.
 bool reads_beyond_edges(const Node& node) {
   if (is_linear(node)) return false;
+  if (is_a(node, Family::kTransposedConvolution)) return true;
   const Argument& padding = argument_called(node, "padding");
   if (!padding.is_list()) return padding != Argument("valid");
   return std::any_of(padding.list().begin(), padding.list().end(),

@@ -22,7 +22,8 @@ struct Reader {
   int64_t axis;                   // of the channels there
   std::vector<int64_t> channels;  // of the seam, which the input's are
   OwnConstant weight;
-  int64_t groups = 1;  // of a convolution: weight [rows, channels / groups, ...]
+  int64_t groups = 1;          // of a convolution: weight [rows, channels / groups, ...]
+  bool is_transposed = false;  // a convolution with a weight [channels, rows / groups, ...]
 };
 
 // A layer, a norm, or a product with a constant for each channel, whose rows give the channels their size.
@@ -33,6 +34,8 @@ struct Producer {
   std::optional<OwnConstant> bias;
   std::optional<size_t> observer;  // that sees the weight as it sees activations
   int64_t axis = 0;                // of the channels in the result
+  int64_t groups = 1;              // of a transposed convolution, as in Reader
+  bool is_transposed = false;
 };
 
 // An observer that values of the seam pass.
@@ -88,12 +91,15 @@ FloatRange range_seen(const Seam& seam, size_t observer, const std::vector<float
 // Calls visit(row, begin, end, channel) for the pieces of a reader's weight in order, where the elements from `begin`
 // to `end` read the same channel of its input.
 template <class Visit> void for_each_column(const Reader& reader, const Tensor& weight, const Visit& visit) {
-  const int64_t rows = weight.size(0), columns = weight.size(1), last = std::ssize(reader.channels) - 1;
-  const int64_t inner = weight.numel() / std::max<int64_t>(1, rows * columns);
-  for (int64_t row = 0, at = 0; row < rows; ++row) {
-    const int64_t first = row / std::max<int64_t>(1, rows / reader.groups) * columns;
-    for (int64_t column = 0; column < columns; ++column, at += inner)
-      visit(row, at, at + inner, static_cast<size_t>(std::min(first + column, last)));
+  const int64_t outer = weight.size(0), columns = weight.size(1), last = std::ssize(reader.channels) - 1;
+  const int64_t inner = weight.numel() / std::max<int64_t>(1, outer * columns);
+  for (int64_t i = 0, at = 0; i < outer; ++i) {
+    const int64_t first = i / std::max<int64_t>(1, outer / reader.groups) * columns;
+    for (int64_t column = 0; column < columns; ++column, at += inner) {
+      const int64_t j = first + column;
+      visit(reader.is_transposed ? j : i, at, at + inner,
+            static_cast<size_t>(std::min(reader.is_transposed ? i : j, last)));
+    }
   }
 }
 // The weights of a reader and a producer with these factors.
