@@ -49,9 +49,6 @@ inline constexpr int64_t kMaxProducts = 65000;
 // most kMaxProducts products a sum; throws Error{kUnsupported} if there are more.
 PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
                                 DotRoad road);
-// The same on the fastest road for these weights.
-PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize);
-
 // Makes `packed` ready for an input of another zero point, whose sums have other multipliers: [out_channels].
 void set_input_qparams(PackedConvInt8& packed, int32_t x_zero_point, const float* multiplier);
 
@@ -80,6 +77,10 @@ struct ConvInt8Images {
   int64_t out_stride = 0;
   FrameWindow frames{};
 };
+
+// pack_conv2d_int8 on the fastest road for these weights and images, of which only the sizes are read.
+PackedConvInt8 pack_conv2d_int8(const Conv2d& conv, const int8_t* weight, int32_t x_zero_point, Requantize requantize,
+                                const ConvInt8Images& images = {});
 
 // The tile of the transform of kernel/winograd_int8.h that conv2d_int8 takes for this call, 0 if it takes none. Tiles
 // are for 3x3 windows of stride 1 on the 16-bit road, with so many channels and pixels that they gain by them. The

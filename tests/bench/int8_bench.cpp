@@ -70,11 +70,11 @@ double time_of(const Int8Problem& p, std::optional<DotRoad> road, bool with_resi
   q.has_residual = with_residual;
   q.residual_multiplier = 0.5f;
   const std::vector<uint8_t> residual(with_residual ? outputs : 0, 100);
-  const PackedConvInt8 packed =
-      road ? pack_conv2d_int8(c, w.data(), 120, q, *road) : pack_conv2d_int8(c, w.data(), 120, q);
   const ConvInt8Images images{p.batch,        p.in_h,     p.in_w,        p.out_h(),
                               p.out_w(),      x.data(),   c.in_channels, with_residual ? residual.data() : nullptr,
                               c.out_channels, out.data(), c.out_channels};
+  const PackedConvInt8 packed =
+      road ? pack_conv2d_int8(c, w.data(), 120, q, *road) : pack_conv2d_int8(c, w.data(), 120, q, images);
   return best_seconds([&] { conv2d_int8(packed, images); });
 }
 

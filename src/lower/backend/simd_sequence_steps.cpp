@@ -30,8 +30,8 @@ Compiled dynamic_product(const Plan& plan, const PlanStep& step) {
   Requantization numbers = requantization(plan, step);
   kernel::Requantize requantize = requantize_of(numbers, out);
   requantize.has_residual = requantize.residual_is_float = step.inputs.size() > 1;
-  kernel::PackedConvInt8 packed =
-      kernel::pack_conv2d_int8(product.conv, weights.values.contiguous().data<int8_t>(), 0, std::move(requantize));
+  kernel::PackedConvInt8 packed = kernel::pack_conv2d_int8(product.conv, weights.values.contiguous().data<int8_t>(), 0,
+                                                           std::move(requantize), product.images);
   const std::string description = "quantize, then " + packed.description();
   const auto run = [=, images = product.images, range = *step.range(), weight_scales = std::move(numbers.multiplier),
                     multiplier = std::vector<float>(static_cast<size_t>(oc))](auto inputs, std::byte* output,

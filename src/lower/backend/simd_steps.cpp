@@ -161,8 +161,8 @@ class SimdSteps : public StepBackend {
     const simd::Int8Product& product = *std::get_if<simd::Int8Product>(&found);
     const Tensor& weights = step.weights()->values;
     const Tensor turned = product.interleaves_frames ? weights.transpose(1, 2).contiguous() : weights.contiguous();
-    const auto packed =
-        kernel::pack_conv2d_int8(product.conv, turned.data<int8_t>(), in.qparams.zero_point, std::move(requantize));
+    const auto packed = kernel::pack_conv2d_int8(product.conv, turned.data<int8_t>(), in.qparams.zero_point,
+                                                 std::move(requantize), product.images);
     const int64_t frames = product.images.frames.kernel;
     const std::string description =
         concat(packed.description(), frames > 1 ? concat(", of ", frames, " frames") : std::string());

@@ -278,6 +278,24 @@ TEST(ConvInt8, WinogradIsForWindowsOf3x3ThatOverlap) {
   EXPECT_FALSE(winograd({"8-bit road", 1, 8, 8, square(16, 16, 1, 3, 1)}, DotRoad::kUnsignedBytes));
 }
 
+// 8-bit products of 128 bits are slower than Winograd's tiles of 4x4 where channels and pixels are many.
+TEST(ConvInt8, TakesTilesInPlaceOfShortByteProducts) {
+  const auto road_of = [](const Int8Problem& p) {
+    const Data data(p, 1, 0);
+    return pack_conv2d_int8(p.conv, data.w.data(), 0, data.requantize, images_of(p, data, nullptr)).road;
+  };
+#if defined(__EMSCRIPTEN__)
+  constexpr bool kShort = true;
+#else
+  constexpr bool kShort = false;
+#endif
+  const bool is_tiled = kShort || dot_road() == DotRoad::kMatchedBytes;
+  EXPECT_EQ(road_of({"many", 1, 28, 28, square(64, 32, 1, 3, 1)}), is_tiled ? DotRoad::kPairs : dot_road());
+  if (!kShort) return;
+  EXPECT_EQ(road_of({"few channels", 1, 28, 28, square(16, 32, 1, 3, 1)}), dot_road());
+  EXPECT_EQ(road_of({"few pixels", 1, 7, 7, square(64, 32, 1, 3, 1)}), dot_road());
+}
+
 // Without VNNI weights are matched, unless Winograd's transform or 16-bit products take fewer instructions.
 TEST(ConvInt8, MatchesChannelsWhereThatPays) {
   on_every_road([](DotRoad) {
