@@ -11,16 +11,21 @@ namespace qdq::onednn_caches_test {
 namespace {
 
 TEST(OneDnnCaches, KeepTheSizesThatTheProcessorTells) {
-  EXPECT_EQ(onednn::cache_bytes(1, 48U << 10), 48U << 10);
-  EXPECT_EQ(onednn::cache_bytes(2, 1U << 20), 1U << 20);
-  EXPECT_EQ(onednn::cache_bytes(4, 0), 0U);
+  EXPECT_EQ(onednn::cache_bytes(1, 48U << 10, 32 << 10), 48U << 10);
+  EXPECT_EQ(onednn::cache_bytes(2, 1U << 20, 0), 1U << 20);
+  EXPECT_EQ(onednn::cache_bytes(4, 0, 0), 0U);
 }
 
 // 1 is what CPUID's zeros come to.
 TEST(OneDnnCaches, HaveUsualSizesWhereTheProcessorHidesThem) {
-  EXPECT_EQ(onednn::cache_bytes(1, 1), 32U << 10);
-  EXPECT_EQ(onednn::cache_bytes(2, 1), 512U << 10);
-  EXPECT_EQ(onednn::cache_bytes(3, 1), 1U << 20);
+  EXPECT_EQ(onednn::cache_bytes(1, 1, 0), 32U << 10);
+  EXPECT_EQ(onednn::cache_bytes(2, 1, -1), 512U << 10);
+  EXPECT_EQ(onednn::cache_bytes(3, 1, 0), 1U << 20);
+}
+
+TEST(OneDnnCaches, HaveTheSizesThatTheCLibraryTellsWhereTheProcessorHidesThem) {
+  EXPECT_EQ(onednn::cache_bytes(1, 1, 48 << 10), 48U << 10);
+  EXPECT_EQ(onednn::cache_bytes(2, 1, 1 << 20), 1U << 20);
 }
 
 TEST(OneDnnCaches, AreTheOnesThatOneDnnAsksFor) {
