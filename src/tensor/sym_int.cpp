@@ -39,6 +39,9 @@ int64_t floor_modulo(int64_t a, int64_t b) {
   return (rest < 0) == (b < 0) ? rest : rest + b;
 }
 
+// A symbol as torch.export writes the sizes of inputs.
+std::string symbol_srepr(std::string_view name) { return concat("Symbol('", name, "', positive=True, integer=True)"); }
+
 bool is_symbol(const std::string& factor) { return factor.find('(') == std::string::npos; }
 
 // An atom as PyTorch prints it: "((s0 + 1)//2)".
@@ -160,8 +163,7 @@ std::string SymInt::to_srepr() const {
     const auto& [monomial, coefficient] = *it;
     std::vector<std::string> product;
     if (coefficient != 1 || monomial.empty()) product.push_back("Integer(" + std::to_string(coefficient) + ")");
-    for (const std::string& factor : monomial)
-      product.push_back(is_symbol(factor) ? "Symbol('" + factor + "', positive=True, integer=True)" : factor);
+    for (const std::string& factor : monomial) product.push_back(is_symbol(factor) ? symbol_srepr(factor) : factor);
     std::string text = product[0];
     if (product.size() > 1) {
       text = "Mul(" + product[0];
@@ -268,6 +270,20 @@ class SreprParser {
                                                             : floor_modulo(values[0], values[1]);
   }
 
+  // Spells symbols as to_srepr() does: sympy takes Symbol('u0', integer=True), a size that a run tells, for another one
+  // than Symbol('u0', positive=True, integer=True), and PyTorch does not load a file that has both.
+  static SymInt atom(std::string_view text) {
+    constexpr std::string_view kSymbol = "Symbol('";
+    std::string out;
+    for (size_t at = text.find(kSymbol); at != std::string_view::npos; at = text.find(kSymbol)) {
+      const size_t name = at + kSymbol.size(), quote = text.find('\'', name), end = text.find(')', quote);
+      if (end == std::string_view::npos) break;
+      out += concat(text.substr(0, at), symbol_srepr(text.substr(name, quote - name)));
+      text.remove_prefix(end + 1);
+    }
+    return SymInt::symbol(out.append(text));
+  }
+
   std::vector<SymInt> parse_list(int depth) {
     std::vector<SymInt> parts;
     do parts.push_back(parse(depth + 1));
@@ -299,7 +315,7 @@ class SreprParser {
                                 name == "Max" || name == "Min" || name == "PowByNatural");
     if (computes) {
       if (const std::optional<int64_t> value = value_of(name, parse_list(depth))) return *value;
-      return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+      return atom(text_.substr(begin, at_ - begin));
     }
     if (name == "Mul" || name == "Add" || name == "FloorDiv" || name == "Pow" || name == "PowByNatural") {
       const std::vector<SymInt> parts = parse_list(depth);
@@ -310,14 +326,14 @@ class SreprParser {
       if (name == "Pow" || name == "PowByNatural") {
         check(parts.size() == 2);
         if (parts[1].constant().value_or(-1) >= 0) return size_power(parts[0], parts[1]);
-        return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+        return atom(text_.substr(begin, at_ - begin));
       }
       SymInt out = parts[0];
       for (size_t i = 1; i < parts.size(); ++i) out = name == "Mul" ? out * parts[i] : out + parts[i];
       return out;
     }
     skip_arguments();
-    return SymInt::symbol(std::string(text_.substr(begin, at_ - begin)));
+    return atom(text_.substr(begin, at_ - begin));
   }
 
   std::string_view text_;

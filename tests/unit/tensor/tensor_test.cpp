@@ -119,6 +119,16 @@ TEST(SymInt, DividesTheLeastNumberByMinusOneOnlyWhereTheResultFits) {
   EXPECT_EQ(rest.evaluate({{"s0", INT64_MIN}, {"s1", 3}}), 1);
 }
 
+TEST(SymInt, SpellsASymbolInOneWay) {
+  const SymInt u = SymInt::parse("Symbol('u0', integer=True)");
+  const std::string symbol = "Symbol('u0', positive=True, integer=True)";
+  EXPECT_EQ(u.to_srepr(), symbol);
+  const SymInt most = SymInt::parse("Max(Integer(1), Symbol('u0', integer=True), Mod(Symbol('u0'), Integer(2)))");
+  EXPECT_EQ(most.to_srepr(), "Max(Integer(1), " + symbol + ", Mod(" + symbol + ", Integer(2)))");
+  EXPECT_EQ(most, SymInt::parse(most.to_srepr()));
+  EXPECT_THROW(SymInt::parse("Max(Symbol('u0', Integer(1)"), Error);
+}
+
 TEST(SymInt, ReadsNumbersOf64Bits) {
   EXPECT_EQ(SymInt::parse("Integer(9223372036854775807)"), SymInt(INT64_MAX));
   EXPECT_EQ(SymInt::parse("Integer(-9223372036854775808)"), SymInt(INT64_MIN));
