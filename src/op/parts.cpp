@@ -24,9 +24,9 @@ template <class T> Span slice_span(const Call<T>& call, const SymInt& size) {
   Span span;
   const SymInt from = call.is_none(2) ? SymInt(0) : call.sym(2), to = call.is_none(3) ? size : call.sym(3);
   if (!is_known_outside(size) && from.is_constant() && (to.is_constant() || to == size)) {
+    const int64_t last = to == size ? INT64_MAX : *to.constant();
     span.start = from == SymInt(0) ? SymInt(0) : bound_within(*from.constant(), size);
-    span.end = to == size ? size : bound_within(*to.constant(), size);
-    if (!(span.start == SymInt(0))) span.end = span.start + larger_size(0, span.end - span.start);
+    span.end = span.start + length_within(*from.constant(), last, size);
     return span;
   }
   span.start = call.is_none(2) ? SymInt(0) : clamp_index(call.sym(2), size);

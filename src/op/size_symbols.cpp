@@ -8,6 +8,7 @@ namespace qdq {
 namespace {
 
 constexpr std::string_view kFromValues = "(from values ";
+constexpr int64_t kFar = int64_t{1} << 31;  // beyond any axis
 
 SymInt extreme_size(const char* name, const SymInt& a, const SymInt& b) {
   return SymInt::parse(concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")"));
@@ -38,16 +39,20 @@ SymInt larger_size(const SymInt& a, const SymInt& b) {
   return extreme_size("Max", a, b);
 }
 
-bool is_at_most_one(const SymInt& size) {
-  const std::string text = size.to_string();
-  const size_t end = text.find(')');  // of a minimum of plain sizes, which holds no other
-  return text.starts_with("Min(1, ") && end + 1 == text.size();
-}
+bool is_at_most_one(const SymInt& size) { return size.to_srepr().starts_with("Min(Integer(1), "); }
 
 SymInt bound_within(int64_t bound, const SymInt& size) {
-  if (bound >= int64_t{1} << 31) return size;
+  if (bound >= kFar) return size;
   if (bound >= 0) return smaller_size(bound, size);
   return larger_size(0, size + SymInt(bound));
+}
+
+SymInt length_within(int64_t from, int64_t to, const SymInt& size) {
+  const SymInt end = bound_within(to, size);
+  if (from == 0) return end;
+  const bool is_tail = from < 0 && from > -kFar && to >= 0;
+  const SymInt length = is_tail && end == size ? size : larger_size(0, end - bound_within(from, size));
+  return is_tail ? smaller_size(-from, length) : length;
 }
 
 }  // namespace qdq

@@ -239,6 +239,36 @@ agraph (float[2, 60] x) => (float[2, 70] y) {
     floats(2, 60),
     weights={"a": floats(30, 70), "b": floats(30, 70)},
 )
+# The last of an open axis, and of a sequence that grows, which a squeeze without axes takes for one.
+text(
+    "squeezes_the_last",
+    """
+agraph (float[1, T, 3] x) => (int64[1, N] y, float[3] z) {
+  end = Slice(x, last, far, one)
+  z = Squeeze(end)
+  y = Loop(count, yes, first) <
+    body = step (int64 i, bool c, int64[1, L] seen) => (bool goes_on, int64[1, M] all) {
+      token = Slice(seen, last, beyond, one)
+      twice = Add(token, token)
+      all = Concat<axis = 1>(seen, twice)
+      number = Squeeze(twice)
+      goes_on = Less(number, most)
+    }
+  >
+}
+""",
+    floats(1, 4, 3),
+    weights={
+        "last": np.array([-1]),
+        "far": np.array([2**63 - 1]),
+        "beyond": np.array([9999]),
+        "one": np.array([1]),
+        "count": np.array(6),
+        "yes": np.array(True),
+        "first": np.array([[1]]),
+        "most": np.array(9),
+    },
+)
 save("control")
 
 # Of an operator that nobody has, for tests/js/operator.test.js; its shape stands in the file.

@@ -80,9 +80,7 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
   TensorMeta meta = call.meta_of(out);
   SymInt& length = meta.sizes[static_cast<size_t>(axis)];
   if (!length.is_constant() && is_known_outside(size)) return out;
-  const SymInt from = *first == 0 ? SymInt(0) : bound_within(*first, size);
-  const SymInt until = bound_within(*last >= kEnd ? INT64_MAX : *last, size);
-  const SymInt all = from == SymInt(0) ? until : larger_size(0, until - from);
+  const SymInt all = length_within(*first, *last >= kEnd ? INT64_MAX : *last, size);
   length = (all + SymInt(step - 1)).floor_div(SymInt(step));
   call.import().know_size(length, out, axis);
   out->meta.val.value = std::move(meta);
@@ -229,15 +227,16 @@ void transpose(OnnxCall& call) {
   call.set(call.call("permute.default", {call.tensor(0), OnnxCall::list(axes)}));
 }
 
-// Axes are an attribute before opset 13. Without them all go that have the size 1; an open size is taken for another.
+// Axes are an attribute before opset 13. Without them all go that have the size 1, or at most that; another open size
+// is taken for a larger one.
 void squeeze(OnnxCall& call) {
   auto axes = call.axes(1, call.rank(0));
   if (!axes) {
     axes.emplace();
     const SymShape& sizes = call.meta(0).sizes;
     for (size_t i = 0; i < sizes.size(); ++i)
-      if (sizes[i] == SymInt(1)) axes->push_back(static_cast<int64_t>(i));
-    if (axes->size() == sizes.size()) return call.set(call.call("squeeze.default", {call.tensor(0)}));
+      if (sizes[i] == SymInt(1) || is_at_most_one(sizes[i])) axes->push_back(static_cast<int64_t>(i));
+    if (sizes == SymShape(sizes.size(), SymInt(1))) return call.set(call.call("squeeze.default", {call.tensor(0)}));
   }
   if (axes->empty()) return call.same_as_input(0);
   // An axis that is named goes. Where its size is open, only a reshape removes it, which refuses another size than 1.
