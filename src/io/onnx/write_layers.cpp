@@ -1,9 +1,9 @@
 // ATen's layers as ONNX ones: what has weights, windows, normalization, attention or quantization.
 #include <algorithm>
-#include <utility>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "io/onnx/export.h"
 #include "io/onnx/integer_layers.h"

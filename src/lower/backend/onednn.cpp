@@ -1,3 +1,5 @@
+// oneDNN's engine, and the sizes of caches that oneDNN asks for. They share a file so that who links the one has the
+// other.
 #include "lower/backend/onednn.h"
 
 #include <dlfcn.h>

@@ -25,10 +25,10 @@ template <class Body> auto guarded(Body&& body) {
 }
 
 // The bytes of a core's share of the data cache of this level, from 1 to 3, where oneDNN finds `found`; 0 beyond. Some
-// virtual machines hide the caches of their processor. oneDNN 3.7 then takes each for a byte: its blocks are tiny, its
-// reorders of padded weights err, and 1x1 convolutions of 512 to 1024 channels end the program by a division by zero.
-// There the caches that one core has for itself are as large as the C library says (`told`; 0: it does not know), and
-// others have the sizes that oneDNN takes for processors that it does not know.
+// virtual machines hide the caches of their processor. oneDNN 3.7 then takes each for a byte: its blocks are tiny, and
+// 1x1 convolutions of 512 to 1024 channels end the program by a division by zero. There the caches that one core has
+// for itself are as large as the C library says (`told`; 0: it does not know), and others have the sizes that oneDNN
+// takes for processors that it does not know.
 unsigned cache_bytes(int level, unsigned found, long told);
 
 }  // namespace qdq::onednn
