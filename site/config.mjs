@@ -71,6 +71,7 @@ export const groups = [
       item("Speed", "/performance"),
       item("Speed: all tables", "/performance-tables"),
       item("Accuracy", "/accuracy"),
+      item("Accuracy: all tables", "/accuracy-tables"),
       item("Compatibility with PyTorch", "/compatibility"),
       item("Networks of torchvision", "/zoo"),
       item("Reliability", "/reliability"),
