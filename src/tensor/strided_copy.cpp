@@ -32,13 +32,25 @@ std::vector<Axis> joined_axes(std::span<const int64_t> sizes, std::span<const in
   return joined;
 }
 
+// Loops with a constant step become vectors.
+template <int64_t step, class Element> void take_every(const Element* from, Element* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+}
+template <int64_t lines, class Element>
+void interleave(const Element* from, int64_t from_step, Element* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t line = 0; line < lines; ++line) to[i * lines + line] = from[line * from_step + i];
+}
+
 template <class Element>
 void copy_square(const Element* from, Element* to, const Axis& outer, const Axis& inner, int64_t rows,
                  int64_t columns) {
   for (int64_t r = 0; r < rows; ++r) {
     const Element* in = from + r * outer.from;
     Element* out = to + r * outer.to;
-    if (inner.to == 1)
+    if (inner.to == 1 && inner.from == 2) take_every<2>(in, out, columns);
+    else if (inner.to == 1 && inner.from == 4) take_every<4>(in, out, columns);
+    else if (inner.to == 1)
       for (int64_t c = 0; c < columns; ++c) out[c] = in[c * inner.from];
     else
       for (int64_t c = 0; c < columns; ++c) out[c * inner.to] = in[c * inner.from];
@@ -65,6 +77,11 @@ template <class Element> void copy_plane(const Element* from, Element* to, const
     return;
   }
   if (inner.from == 1) return copy_square(from, to, outer, inner, outer.size, inner.size);
+  // Two or four lines that become one, as where channels become pixels.
+  if (outer.from == 1 && inner.to == 1 && outer.to == inner.size) {
+    if (inner.size == 2) return interleave<2>(from, inner.from, to, outer.size);
+    if (inner.size == 4) return interleave<4>(from, inner.from, to, outer.size);
+  }
   constexpr int64_t kPage = 1024;
   const bool turns =
       outer.from == 1 && inner.to == 1 && inner.from * static_cast<int64_t>(sizeof(Element)) % kPage == 0;

@@ -284,6 +284,31 @@ TEST(Tensor, ConvertsEveryPairOfDtypes) {
   EXPECT_EQ(Tensor::of<double>({1}, {1.0 + 0x1p-11}).to(DType::kF16).data<F16>()->bits, 0x3c00);
 }
 
+// Lines that are woven into one, and lines of which every other element is taken, have loops of their own.
+TEST(Tensor, CopiesOfViewsHaveTheirElements) {
+  for (const DType dtype : {DType::kU8, DType::kS16, DType::kF32, DType::kS64}) {
+    for (const int64_t lines : {1, 2, 3, 4, 5}) {
+      const int64_t length = 37, planes = 3;
+      const Tensor numbers = Tensor::empty({planes, lines, length}, DType::kS64);
+      for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data<int64_t>()[i] = i % 251;
+      const Tensor x = numbers.to(dtype);
+      const auto expect = [&](const Tensor& view, auto&& place) {
+        const Tensor out = view.clone().to(DType::kS64);
+        int64_t at = 0;
+        for (int64_t p = 0; p < view.size(0); ++p)
+          for (int64_t i = 0; i < view.size(1); ++i)
+            for (int64_t j = 0; j < view.size(2); ++j)
+              ASSERT_EQ(out.data<int64_t>()[at++], place(p, i, j) % 251) << to_string(dtype) << " " << lines;
+      };
+      expect(x.transpose(1, 2), [&](int64_t p, int64_t i, int64_t j) { return (p * lines + j) * length + i; });
+      expect(x.transpose(0, 2), [&](int64_t p, int64_t i, int64_t j) { return (j * lines + i) * length + p; });
+      for (const int64_t step : {2, 3, 4, 5})
+        expect(x.slice(2, 1, length, step),
+               [&](int64_t p, int64_t i, int64_t j) { return (p * lines + i) * length + 1 + j * step; });
+    }
+  }
+}
+
 TEST(Tensor, WalksRowsInOrder) {
   const Tensor t = Tensor::of<int64_t>({2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
   const Tensor turned = t.permute({2, 0, 1});
