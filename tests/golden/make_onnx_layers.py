@@ -144,6 +144,22 @@ def resizing():
         for mode in ("nearest", "linear", "cubic"):
             op(f"Resize {mode} {name}", "Resize", image, None, factors, mode=mode, opset=18, **more)
     op("Resize cubic other", "Resize", image, None, scales, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1)
+    for mode, open_axes in (("linear", []), ("cubic", []), ("linear", [2, 3])):
+        more = {"cubic_coeff_a": -0.5} if mode == "cubic" else {}
+        op(
+            f"Resize {mode} antialiased" + (" of an open image" if open_axes else ""),
+            "Resize",
+            floats(1, 2, 11, 9),
+            None,
+            None,
+            Const(np.int64([1, 2, 4, 13])),
+            mode=mode,
+            antialias=1,
+            exclude_outside=1,
+            opset=18,
+            open_axes=open_axes,
+            **more,
+        )
     roi = Const(np.float32([0, 0, 0.2, -0.3, 1, 1, 0.7, 1.2]))
     for mode in ("nearest", "linear"):
         op(

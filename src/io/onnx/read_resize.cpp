@@ -53,6 +53,12 @@ Resizing resizing_of(OnnxCall& call) {
   return out;
 }
 
+// Whether the filter is as wide as PyTorch's antialiasing makes it, which leaves out what lies outside of the image.
+bool is_antialiased_as_in_pytorch(const Resizing& how) {
+  return how.antialias && how.excludes_outside && (how.place == "half_pixel" || how.place == "pytorch_half_pixel") &&
+         (how.mode == "linear" || (how.mode == "cubic" && std::fabs(how.cubic_a + 0.5) <= 1e-6));
+}
+
 // The size that a scale makes of an axis.
 SymInt scaled(OnnxCall& call, const SymInt& size, double scale) {
   if (!(scale > 0) || scale > 1e6) call.refuse("has the scale ", scale);
@@ -117,8 +123,8 @@ std::vector<ResizedAxis> resized_axes(OnnxCall& call, const Resizing& how) {
     for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
   for (int64_t& axis : axes) axis = call.axis(axis, rank);
   const std::string policy = call.text("keep_aspect_ratio_policy", "stretch");
-  const bool wants_numbers =
-      how.antialias || how.excludes_outside || how.place == "tf_crop_and_resize" || policy != "stretch";
+  const bool wants_numbers = ((how.antialias || how.excludes_outside) && !is_antialiased_as_in_pytorch(how)) ||
+                             how.place == "tf_crop_and_resize" || policy != "stretch";
   std::vector<double> scales;
   std::vector<Node*> computed;
   if (const auto* given = call.attribute("scales")) {
@@ -284,6 +290,32 @@ bool is_upsample_nearest(const Resizing& how, const ResizedAxis& axis, bool exac
   return true;
 }
 
+// The name of aten.upsample_* that computes the same along `spatial` axes; "" if there is none.
+std::string upsampling_of(const Resizing& how, const std::vector<ResizedAxis>& axes, size_t spatial) {
+  if (how.mode == "nearest") {
+    const auto all = [&](bool exact) {
+      return std::all_of(axes.begin(), axes.end(),
+                         [&](const ResizedAxis& axis) { return is_upsample_nearest(how, axis, exact); });
+    };
+    if (how.place == "tf_crop_and_resize") return "";
+    if (all(false)) return with_axes("upsample_nearest", spatial, "vec");
+    return all(true) ? with_axes("_upsample_nearest_exact", spatial, "vec") : "";
+  }
+  const bool half = how.place == "half_pixel" || how.place == "pytorch_half_pixel";
+  if (!half && how.place != "align_corners") return "";
+  // PyTorch has no exception for a lone element.
+  if (how.place == "pytorch_half_pixel" &&
+      std::any_of(axes.begin(), axes.end(), [](const ResizedAxis& axis) { return axis.out == SymInt(1); }))
+    return "";
+  const bool is_cubic = how.mode == "cubic";
+  if (is_cubic && spatial != 2) return "";
+  if (is_antialiased_as_in_pytorch(how) && spatial == 2)
+    return is_cubic ? "_upsample_bicubic2d_aa.vec" : "_upsample_bilinear2d_aa.vec";
+  if (how.antialias || how.excludes_outside || (is_cubic && std::fabs(how.cubic_a + 0.75) > 1e-6)) return "";
+  static constexpr const char* kLinear[] = {"upsample_linear", "upsample_bilinear", "upsample_trilinear"};
+  return with_axes(is_cubic ? "upsample_bicubic" : kLinear[spatial - 1], spatial, "vec");
+}
+
 // aten.upsample_*, if there is one that computes the same along the last one to three axes.
 Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAxis>& axes) {
   const size_t rank = call.rank(0);
@@ -292,31 +324,9 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   if (std::any_of(axes.begin(), axes.end(),
                   [](const ResizedAxis& axis) { return axis.axis < 2 || axis.computed_scale; }))
     return nullptr;
-  std::string target;
-  bool aligned = false;
-  if (how.mode == "nearest") {
-    const auto all = [&](bool exact) {
-      return std::all_of(axes.begin(), axes.end(),
-                         [&](const ResizedAxis& axis) { return is_upsample_nearest(how, axis, exact); });
-    };
-    if (how.place == "tf_crop_and_resize") return nullptr;
-    if (all(false)) target = "upsample_nearest";
-    else if (all(true)) target = "_upsample_nearest_exact";
-  } else {
-    aligned = how.place == "align_corners";
-    const bool half = how.place == "half_pixel" || how.place == "pytorch_half_pixel";
-    for (const ResizedAxis& axis : axes) {
-      if (!aligned && !half) return nullptr;
-      // PyTorch has no exception for a lone element.
-      if (how.place == "pytorch_half_pixel" && axis.out == SymInt(1)) return nullptr;
-    }
-    if (how.excludes_outside || (how.mode == "cubic" && (spatial != 2 || std::fabs(how.cubic_a + 0.75) > 1e-6)))
-      return nullptr;
-    if (how.antialias) return nullptr;
-    static constexpr const char* kLinear[] = {"upsample_linear", "upsample_bilinear", "upsample_trilinear"};
-    target = how.mode == "cubic" ? "upsample_bicubic" : kLinear[spatial - 1];
-  }
-  if (target.empty() || !find_op(op::aten(with_axes(target.c_str(), spatial, "vec")))) return nullptr;
+  const std::string target = upsampling_of(how, axes, spatial);
+  if (target.empty() || !find_op(op::aten(target))) return nullptr;
+  const bool aligned = how.place == "align_corners" && how.mode != "nearest";
   // By scales where all of them are told, else by sizes.
   bool by_scale = !axes.empty();
   std::vector<SymInt> sizes;
@@ -340,7 +350,7 @@ Node* upsampled(OnnxCall& call, const Resizing& how, const std::vector<ResizedAx
   std::vector<Argument> args = {call.tensor(0), by_scale ? Argument() : call.list(sizes)};
   if (how.mode != "nearest") args.emplace_back(aligned);
   args.push_back(by_scale ? Argument(Argument::List(scales.begin(), scales.end())) : Argument());
-  return call.call(with_axes(target.c_str(), spatial, "vec"), args);
+  return call.call(target, args);
 }
 
 // An axis of open size, or whose scale only a run tells: positions and weights are computed then, as position_of and
