@@ -75,6 +75,7 @@ export const groups = [
       item("Compatibility with PyTorch", "/compatibility"),
       item("Networks of torchvision", "/zoo"),
       item("Reliability", "/reliability"),
+      item("Reliability: all runs", "/reliability-runs"),
       item("Security", "/security"),
       item("Changes", "/changelog"),
       item("Contribute", "/contributing"),
