@@ -17,6 +17,7 @@ export type { Abortable, AsyncModel, AsyncQuantizeOptions, AsyncSessionOptions }
 export type { GenerateOptions } from "../bindings/api/decoder.js";
 export { QdqError } from "../bindings/api/error.js";
 export type { ErrorCode } from "../bindings/api/error.js";
+export type { RemedyResult } from "../bindings/api/recover.js";
 export { tensor } from "../bindings/api/tensor.js";
 export type { DType, Tensor, TensorData } from "../bindings/api/tensor.js";
 
@@ -72,7 +73,7 @@ export const openDecoder = async (model: AsyncModel, options: AsyncSessionOption
 
 /**
  * Quantizes a model in a worker that ends with it, and returns the bytes of the file. Throws what loadPt2, preparePt2e,
- * convertPt2e and saveOnnx throw; after an abort the signal's reason.
+ * recover, convertPt2e and saveOnnx throw; after an abort the signal's reason.
  */
 export const quantizeModel = async (model: AsyncModel, options: AsyncQuantizeOptions): Promise<Uint8Array> =>
   quantizeModelIn(start, model, withOneThread(options));

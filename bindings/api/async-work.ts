@@ -10,6 +10,8 @@ import { configure } from "./module.js";
 import type { Prepared } from "./pt2e.js";
 import { SomeBatches, convertPt2e, preparePt2e } from "./pt2e.js";
 import type { Recipe } from "./recipe.js";
+import type { RemedyResult } from "./recover.js";
+import { recoverWithoutData, remedies } from "./recover.js";
 import type { LowerOptions, Session } from "./session.js";
 import { lower } from "./session.js";
 import type { Tensor } from "./tensor.js";
@@ -19,6 +21,8 @@ let decoder: Decoder | undefined;
 let tokens: AsyncGenerator<number, void, undefined> | undefined;
 let prepared: Prepared | undefined;
 let some = new SomeBatches();
+const samples: (readonly Tensor[])[] = [];
+let recovery: AsyncGenerator<RemedyResult, void, undefined> | undefined;
 
 const methods: Record<string, (...args: never[]) => unknown> = {
   async open(model: AsyncModel, options: LowerOptions, settings: Configuration) {
@@ -50,10 +54,16 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     some = new SomeBatches();
     program.dispose();
   },
-  calibrate(batch: readonly Tensor[]) {
+  calibrate(batch: readonly Tensor[], keeps: boolean) {
     prepared!.run(batch);
     some.add(batch);
+    if (keeps) samples.push(batch);
   },
+  nextRemedy() {
+    recovery ??= remedies(prepared!, samples, {});
+    return recovery.next();
+  },
+  recoverWithoutData: () => recoverWithoutData(prepared!),
   convert(format: "pt2" | "onnx") {
     const warnings = prepared!.warnings();
     if (some.chosen().length > 0) warnings.push(...prepared!.calibrationWarnings(...some.chosen()));

@@ -7,6 +7,7 @@ import type { ErrorCode } from "./error.js";
 import { checkOptions, idsOf, isIterable, shown } from "./options.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
+import type { RemedyResult } from "./recover.js";
 import type { LowerOptions } from "./session.js";
 import type { Tensor } from "./tensor.js";
 
@@ -53,6 +54,11 @@ export interface AsyncQuantizeOptions extends Abortable {
   quantizer: AnyQuantizer;
   /** The samples, a list of inputs for each batch; a quantizer that needs none works without. */
   calibration?: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>;
+  /**
+   * Brings accuracy back behind the calibration, as recover() does on the same samples, which the worker then keeps;
+   * without samples as recoverWithoutData() does. Default false.
+   */
+  recover?: boolean;
   /** The kind of file to write; default "pt2". */
   format?: "pt2" | "onnx";
   /** Threads to use, in Node; default one. */
@@ -61,6 +67,8 @@ export interface AsyncQuantizeOptions extends Abortable {
   maxMemory?: number;
   /** Called after each batch of the calibration. */
   onProgress?: (progress: { done: number }) => void;
+  /** Called behind each remedy of the recovery. */
+  onRemedy?: (result: RemedyResult) => void;
   /** Called before the promise resolves with each warning: of the quantizer, of the calibration, of the ONNX file. */
   onWarning?: (warning: string) => void;
 }
@@ -276,15 +284,18 @@ export async function quantizeModelIn(
   const known = [
     "quantizer",
     "calibration",
+    "recover",
     "format",
     "threads",
     "maxMemory",
     "onProgress",
+    "onRemedy",
     "onWarning",
     "signal",
   ] as const;
   checkOptions("quantizeModel", options, known);
-  const { quantizer, calibration = [], format = "pt2", threads, maxMemory, onProgress, onWarning, signal } = options;
+  const { quantizer, calibration = [], recover = false, format = "pt2", threads, maxMemory, signal } = options;
+  const { onProgress, onRemedy, onWarning } = options;
   const writer = new RecipeWriter();
   const recipe = writer.quantizer(quantizer);
   if (writer.quantizers.length + writer.functions.length + writer.filters.length > 0)
@@ -300,15 +311,25 @@ export async function quantizeModelIn(
       "InvalidArgument",
       `calibration is ${shown(calibration)}, wanted a list or an iterable of batches, each a list of tensors`,
     );
+  if (typeof recover !== "boolean")
+    throw new QdqError("InvalidArgument", `recover is ${shown(recover)}, wanted true or false`);
+  if (onRemedy && !recover)
+    throw new QdqError("InvalidArgument", "onRemedy is told of what recover does; set recover, or leave onRemedy out");
   const remote = new Remote(start);
   try {
     return await remote.until(signal, async () => {
       await remote.call("prepare", model, recipe, settingsOf(threads, maxMemory));
       let done = 0;
       for await (const batch of calibration) {
-        await remote.call("calibrate", batch);
+        await remote.call("calibrate", batch, recover);
         done += 1;
         onProgress?.({ done });
+      }
+      if (recover && done === 0) await remote.call("recoverWithoutData");
+      while (recover && done > 0) {
+        const { value } = await remote.call<IteratorResult<RemedyResult, void>>("nextRemedy");
+        if (!value) break;
+        onRemedy?.(value);
       }
       const { bytes, warnings } = await remote.call<{ bytes: Uint8Array; warnings: string[] }>("convert", format);
       if (onWarning) for (const warning of warnings) onWarning(warning);

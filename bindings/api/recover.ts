@@ -190,22 +190,29 @@ export async function recover(
   options: RecoverOptions = {},
 ): Promise<RemedyResult[]> {
   checkOptions("recover", options, ["onRemedy", "onProgress", "signal"]);
-  if (!isIterable(batches))
-    throw new QdqError(
-      "InvalidArgument",
-      "the samples are not a list or iterable of batches; wanted [[tensor, ...], ...]",
-    );
-  const recovery = await begin(prepared, batches, options, true);
-  const { onRemedy, signal } = options;
+  const { onRemedy, ...work } = options;
   const results: RemedyResult[] = [];
+  for await (const result of remedies(prepared, batches, work)) {
+    results.push(result);
+    onRemedy?.(result);
+    await pause();
+  }
+  return results;
+}
+
+/** @internal The results of recover(), each when it is there. */
+export async function* remedies(
+  prepared: Prepared,
+  batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
+  work: LongWork,
+): AsyncGenerator<RemedyResult, void, undefined> {
+  const recovery = await begin(prepared, batches, work, true);
   try {
     for (;;) {
-      check(signal);
+      check(work.signal);
       const result = JSON.parse(unwrap(module().nextRemedy(recovery.handle))) as RemedyResult | null;
-      if (result === null) return results;
-      results.push(result);
-      onRemedy?.(result);
-      await pause();
+      if (result === null) return;
+      yield result;
     }
   } finally {
     recovery.dispose();

@@ -71,6 +71,34 @@ test("quantizes to the bytes of the synchronous door while timers of this thread
   expect(Buffer.from(onnx).equals(Buffer.from(qdq.saveOnnx(quantized)))).toBe(true);
 });
 
+test("recovers accuracy to the bytes of the synchronous door, with samples and without", async () => {
+  const prepared = qdq.preparePt2e(program, recipe);
+  for (const batch of batches) prepared.run(batch);
+  const expected = await qdq.recover(prepared, batches);
+  const results = [];
+  const options = {
+    quantizer: recipe,
+    calibration: batches,
+    recover: true,
+    onRemedy: (result) => results.push(result),
+  };
+  const pt2 = await door.quantizeModel(model(), options);
+  expect(results).toEqual(expected);
+  expect(results.some(({ changes }) => changes > 0)).toBe(true);
+  expect(Buffer.from(pt2).equals(Buffer.from(qdq.savePt2(qdq.convertPt2e(prepared))))).toBe(true);
+
+  const config = qdq.getSymmetricQuantizationConfig({ isPerChannel: true, isDynamic: true });
+  const quantizer = new qdq.XNNPACKQuantizer().setGlobal(config);
+  const without = qdq.preparePt2e(program, quantizer);
+  await qdq.recoverWithoutData(without);
+  const dynamic = await door.quantizeModel(model(), { quantizer, recover: true });
+  expect(Buffer.from(dynamic).equals(Buffer.from(qdq.savePt2(qdq.convertPt2e(without))))).toBe(true);
+
+  const controller = new AbortController();
+  const work = { ...options, signal: controller.signal, onRemedy: () => controller.abort(new Error("enough")) };
+  await expect(door.quantizeModel(model(), work)).rejects.toThrow("enough");
+});
+
 test("an abort ends the worker in the middle, with the signal's reason", async () => {
   const controller = new AbortController();
   const reason = new Error("the user left");

@@ -591,6 +591,8 @@ test("quantizeModel() of what it does not take", async () => {
     [{ quantizer: recipe, calibration: [null] }, /the inputs are not a list of tensors/],
     [{ quantizer: recipe, calibration: [[() => 5]] }, /this cannot go to a worker/],
     [{ quantizer: recipe, threads: NaN }, /threads is NaN/],
+    [{ quantizer: recipe, recover: "yes" }, /recover is yes, wanted true or false/],
+    [{ quantizer: recipe, onRemedy: () => {} }, /set recover, or leave onRemedy out/],
   ]) {
     const error = await quantizeModel(model(), options).catch((reason) => reason);
     expect(error.name).toBe("QdqError");
