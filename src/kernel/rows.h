@@ -17,11 +17,11 @@ void copy_row_bytes(const std::byte* from, int64_t from_stride, std::byte* to, i
 template <class T>
 void take_every_second(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t n, int64_t rows);
 
-// Two stretches of n elements, `second` elements apart, become n pairs: to[r * to_stride + 2 * i + k] =
-// from[r * from_stride + k * second + i] for r < rows, i < n, k < 2.
+// Two to four lines of n elements, `line` elements apart, become one: to[r * to_stride + lines * i + k] =
+// from[r * from_stride + k * line + i] for r < rows, i < n, k < lines.
 template <class T>
-void interleave_pairs(const T* from, int64_t from_stride, int64_t second, T* to, int64_t to_stride, int64_t n,
-                      int64_t rows);
+void interleave(const T* from, int64_t from_stride, int64_t line, int64_t lines, T* to, int64_t to_stride, int64_t n,
+                int64_t rows);
 
 // to[i] = from[n - 1 - i] for i < n. T is uint8_t, uint16_t, uint32_t or uint64_t.
 template <class T> void reverse(const T* from, int64_t n, T* to);

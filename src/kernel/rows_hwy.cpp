@@ -32,19 +32,28 @@ void every_second(const T* from, int64_t from_stride, T* to, int64_t to_stride, 
   }
 }
 
-template <class T>
-void pairs(const T* from, int64_t from_stride, int64_t second, T* to, int64_t to_stride, int64_t n, int64_t rows) {
+template <int64_t lines, class T>
+void woven(const T* from, int64_t from_stride, int64_t line, T* to, int64_t to_stride, int64_t n, int64_t rows) {
   const Tag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += to_stride) {
+    const auto at = [&](int64_t k, int64_t i) HWY_ATTR { return hn::LoadU(d, from + k * line + i); };
     int64_t i = 0;
-    for (; i + lanes <= n; i += lanes)
-      hn::StoreInterleaved2(hn::LoadU(d, from + i), hn::LoadU(d, from + second + i), d, to + 2 * i);
-    for (; i < n; ++i) {
-      to[2 * i] = from[i];
-      to[2 * i + 1] = from[second + i];
+    for (; i + lanes <= n; i += lanes) {
+      if constexpr (lines == 2) hn::StoreInterleaved2(at(0, i), at(1, i), d, to + 2 * i);
+      else if constexpr (lines == 3) hn::StoreInterleaved3(at(0, i), at(1, i), at(2, i), d, to + 3 * i);
+      else hn::StoreInterleaved4(at(0, i), at(1, i), at(2, i), at(3, i), d, to + 4 * i);
     }
+    for (; i < n; ++i)
+      for (int64_t k = 0; k < lines; ++k) to[lines * i + k] = from[k * line + i];
   }
+}
+template <class T>
+void any_woven(const T* from, int64_t from_stride, int64_t line, int64_t lines, T* to, int64_t to_stride, int64_t n,
+               int64_t rows) {
+  if (lines == 2) woven<2>(from, from_stride, line, to, to_stride, n, rows);
+  else if (lines == 3) woven<3>(from, from_stride, line, to, to_stride, n, rows);
+  else woven<4>(from, from_stride, line, to, to_stride, n, rows);
 }
 
 void every_second_u8(const uint8_t* from, int64_t from_stride, uint8_t* to, int64_t to_stride, int64_t n,
@@ -54,13 +63,13 @@ void every_second_u8(const uint8_t* from, int64_t from_stride, uint8_t* to, int6
 void every_second_f32(const float* from, int64_t from_stride, float* to, int64_t to_stride, int64_t n, int64_t rows) {
   every_second(from, from_stride, to, to_stride, n, rows);
 }
-void pairs_u8(const uint8_t* from, int64_t from_stride, int64_t second, uint8_t* to, int64_t to_stride, int64_t n,
-              int64_t rows) {
-  pairs(from, from_stride, second, to, to_stride, n, rows);
+void woven_u8(const uint8_t* from, int64_t from_stride, int64_t line, int64_t lines, uint8_t* to, int64_t to_stride,
+              int64_t n, int64_t rows) {
+  any_woven(from, from_stride, line, lines, to, to_stride, n, rows);
 }
-void pairs_f32(const float* from, int64_t from_stride, int64_t second, float* to, int64_t to_stride, int64_t n,
-               int64_t rows) {
-  pairs(from, from_stride, second, to, to_stride, n, rows);
+void woven_f32(const float* from, int64_t from_stride, int64_t line, int64_t lines, float* to, int64_t to_stride,
+               int64_t n, int64_t rows) {
+  any_woven(from, from_stride, line, lines, to, to_stride, n, rows);
 }
 
 template <class T> HWY_INLINE void backwards(const T* from, int64_t n, T* to) {
@@ -84,8 +93,8 @@ namespace qdq::kernel {
 
 HWY_EXPORT(every_second_u8);
 HWY_EXPORT(every_second_f32);
-HWY_EXPORT(pairs_u8);
-HWY_EXPORT(pairs_f32);
+HWY_EXPORT(woven_u8);
+HWY_EXPORT(woven_f32);
 HWY_EXPORT(backwards_u8);
 HWY_EXPORT(backwards_u16);
 HWY_EXPORT(backwards_u32);
@@ -135,14 +144,14 @@ void take_every_second(const float* from, int64_t from_stride, float* to, int64_
 }
 
 template <>
-void interleave_pairs(const uint8_t* from, int64_t from_stride, int64_t second, uint8_t* to, int64_t to_stride,
-                      int64_t n, int64_t rows) {
-  HWY_DYNAMIC_DISPATCH(pairs_u8)(from, from_stride, second, to, to_stride, n, rows);
+void interleave(const uint8_t* from, int64_t from_stride, int64_t line, int64_t lines, uint8_t* to, int64_t to_stride,
+                int64_t n, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(woven_u8)(from, from_stride, line, lines, to, to_stride, n, rows);
 }
 template <>
-void interleave_pairs(const float* from, int64_t from_stride, int64_t second, float* to, int64_t to_stride, int64_t n,
-                      int64_t rows) {
-  HWY_DYNAMIC_DISPATCH(pairs_f32)(from, from_stride, second, to, to_stride, n, rows);
+void interleave(const float* from, int64_t from_stride, int64_t line, int64_t lines, float* to, int64_t to_stride,
+                int64_t n, int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(woven_f32)(from, from_stride, line, lines, to, to_stride, n, rows);
 }
 
 template <> void reverse(const uint8_t* from, int64_t n, uint8_t* to) {

@@ -77,9 +77,10 @@ template <class Element> void copy_plane(const Element* from, Element* to, const
     return;
   }
   if (inner.from == 1) return copy_square(from, to, outer, inner, outer.size, inner.size);
-  // Two or four lines that become one, as where channels become pixels.
+  // Lines that become one, as where channels become pixels.
   if (outer.from == 1 && inner.to == 1 && outer.to == inner.size) {
     if (inner.size == 2) return interleave<2>(from, inner.from, to, outer.size);
+    if (inner.size == 3) return interleave<3>(from, inner.from, to, outer.size);
     if (inner.size == 4) return interleave<4>(from, inner.from, to, outer.size);
   }
   constexpr int64_t kPage = 1024;

@@ -36,7 +36,7 @@ std::vector<Axis> axes_of(const PlanBuffer& in, const PlanBuffer& out) {
 enum class Move {
   kRows,         // dense to dense
   kEverySecond,  // of a dense row
-  kPairs,        // two dense rows, element by element
+  kLines,        // two to four dense rows, element by element
   kTransposed,   // a dense matrix of bytes
   kElements,     // any strides
 };
@@ -44,13 +44,13 @@ enum class Move {
 // Takes the axes off that a move works on: those of one row, and the axis along which rows repeat.
 struct Tile {
   Move move = Move::kElements;
-  Axis rows, outer, inner;  // `outer` of kPairs and kTransposed alone
+  Axis rows, outer, inner;  // `outer` of kLines and kTransposed alone
   explicit Tile(std::vector<Axis>& axes, DType dtype) {
     inner = last(axes);
     if (inner.from == 1) {
       move = Move::kRows;
-    } else if (!axes.empty() && axes.back().from == 1 && inner.size == 2 && axes.back().to == 2) {
-      move = Move::kPairs;
+    } else if (!axes.empty() && axes.back().from == 1 && inner.size <= 4 && axes.back().to == inner.size) {
+      move = Move::kLines;
       outer = last(axes);
     } else if (!axes.empty() && axes.back().from == 1 && dtype == DType::kU8 && axes.back().size == inner.from &&
                axes.back().to == inner.size) {
@@ -80,7 +80,7 @@ template <class T> void move_rows(const Tile& tile, const T* x, T* y, int64_t ro
       return kernel::copy_row_bytes(reinterpret_cast<const std::byte*>(x), row.from * kSize,
                                     reinterpret_cast<std::byte*>(y), row.to * kSize, inner.size * kSize, rows);
     case Move::kEverySecond: return kernel::take_every_second(x, row.from, y, row.to, inner.size, rows);
-    case Move::kPairs: return kernel::interleave_pairs(x, row.from, inner.from, y, row.to, outer.size, rows);
+    case Move::kLines: return kernel::interleave(x, row.from, inner.from, inner.size, y, row.to, outer.size, rows);
     case Move::kTransposed:
       if constexpr (kSize == 1) kernel::interleave_planes_u8(x, inner.size, outer.size, y);
       return;

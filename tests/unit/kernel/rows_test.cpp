@@ -28,15 +28,16 @@ template <class T> void check_every_second(int64_t n) {
   EXPECT_EQ(found, wanted) << n;
 }
 
-template <class T> void check_pairs(int64_t n) {
-  const int64_t stride = 3 * n + kGap, second = 2 * n, to_stride = 2 * n + kGap;
-  const std::vector<T> x = numbers<T>((kRows - 1) * stride + second + n);
+template <class T> void check_lines(int64_t n, int64_t lines) {
+  const int64_t line = n + 2, stride = lines * line + kGap, to_stride = lines * n + kGap;
+  const std::vector<T> x = numbers<T>((kRows - 1) * stride + (lines - 1) * line + n);
   std::vector<T> found(static_cast<size_t>(kRows * to_stride), T(1)), wanted = found;
   for (int64_t r = 0; r < kRows; ++r)
-    for (int64_t i = 0; i < 2 * n; ++i)
-      wanted[static_cast<size_t>(r * to_stride + i)] = x[static_cast<size_t>(r * stride + i % 2 * second + i / 2)];
-  interleave_pairs(x.data(), stride, second, found.data(), to_stride, n, kRows);
-  EXPECT_EQ(found, wanted) << n;
+    for (int64_t i = 0; i < lines * n; ++i)
+      wanted[static_cast<size_t>(r * to_stride + i)] =
+          x[static_cast<size_t>(r * stride + i % lines * line + i / lines)];
+  interleave(x.data(), stride, line, lines, found.data(), to_stride, n, kRows);
+  EXPECT_EQ(found, wanted) << n << " " << lines;
 }
 
 TEST(Rows, CopyBytes) {
@@ -76,11 +77,12 @@ TEST(Rows, EverySecondElementIsTaken) {
   }
 }
 
-TEST(Rows, PairsAreInterleaved) {
-  for (int64_t n = 1; n < 70; ++n) {
-    check_pairs<uint8_t>(n);
-    check_pairs<float>(n);
-  }
+TEST(Rows, LinesAreInterleaved) {
+  for (const int64_t lines : {2, 3, 4})
+    for (int64_t n = 1; n < 70; ++n) {
+      check_lines<uint8_t>(n, lines);
+      check_lines<float>(n, lines);
+    }
 }
 
 }  // namespace
