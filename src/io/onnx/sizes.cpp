@@ -8,6 +8,12 @@
 namespace qdq {
 namespace {
 
+// Whether every term is below zero, -n - 1.
+bool is_negated(const SymInt& size) {
+  const std::string text = size.to_string();
+  return text.starts_with('-') && text.find(" + ") == std::string::npos;
+}
+
 enum class SizeArithmetic { kAdd, kSub, kMul, kDiv, kMod };
 
 SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymInt& b) {
@@ -16,7 +22,9 @@ SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymIn
     const bool is_negative = *divisor < 0 && *divisor != INT64_MIN;
     if (const auto known = a.constant(); known && (*divisor > 0 || (is_negative && *known != INT64_MIN)))
       return *known / *divisor;
-    if (is_negative) return compute(call, SizeArithmetic::kMul, compute(call, what, a, SymInt(-*divisor)), SymInt(-1));
+    const auto negated = [&](const SymInt& size) { return compute(call, SizeArithmetic::kMul, size, SymInt(-1)); };
+    if (is_negative) return negated(compute(call, what, a, SymInt(-*divisor)));
+    if (is_negated(a)) return negated(compute(call, what, negated(a), b));
   }
   static constexpr const char* kNames[] = {"operator.add", "operator.sub", "operator.mul", "operator.floordiv",
                                            "operator.mod"};

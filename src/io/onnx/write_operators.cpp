@@ -6,6 +6,7 @@
 
 #include "io/onnx/export.h"
 #include "op/einsum.h"
+#include "op/size_symbols.h"
 
 namespace qdq {
 namespace {
@@ -345,6 +346,13 @@ DType sym_dtype(const AtenCall& call, size_t i) {
 }
 DType sym_dtype(const AtenCall& call) { return sym_dtype(call, 0) == DType::kF64 ? DType::kF64 : sym_dtype(call, 1); }
 
+// Whether a size may be below zero: what is computed by subtraction, or is a number that only a run tells.
+bool may_be_negative(const Argument& size) {
+  if (!size.is_node()) return size.number().value_or(0) < 0;
+  const auto* value = std::get_if<SymInt>(&size.node()->meta.val.value);
+  return value != nullptr && (!is_known_outside(*value) || value->to_string().find('-') != std::string::npos);
+}
+
 void sym_arithmetic(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
       {"operator.add", "Add"},      {"operator.sub", "Sub"},     {"operator.mul", "Mul"},
@@ -354,9 +362,8 @@ void sym_arithmetic(AtenCall& call) {
   const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
   if (dtype == DType::kF64 && rounds) return call.finish("Floor", {call.emit("Div", {a, b})});
   if (dtype == DType::kF64 && call.name() == "operator.mod") call.refuse("takes the rest of a fraction");
-  // ONNX divides toward zero: -(-size // 4) would be rounded down.
-  const auto* dividend = call.arg(0).is_node() ? std::get_if<SymInt>(&call.arg(0).node()->meta.val.value) : nullptr;
-  if (rounds && dividend != nullptr && dividend->to_string().starts_with('-'))
+  // ONNX divides toward zero: -(-size // 4) would be rounded down, and (size - 4) // 3 up for a size of 3.
+  if (rounds && (may_be_negative(call.arg(0)) || may_be_negative(call.arg(1))))
     return call.finish("Div", {call.emit("Sub", {a, call.emit("Mod", {a, b})}), b});
   call.finish(onnx_name(kOps, call.name()), {a, b});
 }

@@ -1,6 +1,8 @@
 // Sizes of ONNX models that only a run tells.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "exec/interpreter.h"
 #include "io/onnx.h"
 #include "lower/lower.h"
@@ -220,7 +222,7 @@ TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
   }
 }
 
-// A size by a divisor, toward zero.
+// A size, or one below zero, by a divisor, toward zero.
 TEST(OnnxSizes, AreDividedTowardZero) {
   for (const int64_t divisor : {2, -2, 3, -4}) {
     format::OnnxFile file;
@@ -229,13 +231,35 @@ TEST(OnnxSizes, AreDividedTowardZero) {
     using Dims = std::vector<format::OnnxDimension>;
     file.inputs.push_back({"x", DType::kF32, Dims{{{}, "n"}, {5, ""}}});
     file.initializers.emplace_back("d", Tensor::of<int64_t>({2}, {divisor, divisor}));
-    file.nodes = {onnx_node("Shape", {"x"}, "shape"), onnx_node("Div", {"shape", "d"}, "y")};
-    file.outputs.push_back({"y", std::nullopt, std::nullopt});
+    file.initializers.emplace_back("minus", Tensor::of<int64_t>({1}, {-1}));
+    file.nodes = {onnx_node("Shape", {"x"}, "shape"), onnx_node("Div", {"shape", "d"}, "y"),
+                  onnx_node("Mul", {"shape", "minus"}, "negated"), onnx_node("Div", {"negated", "d"}, "z")};
+    for (const char* name : {"y", "z"}) file.outputs.push_back({name, std::nullopt, std::nullopt});
     const Program program = load_onnx(format::write_onnx_file(file));
     const std::vector<Tensor> inputs = {Tensor::full({7, 5}, DType::kF32, 1)};
-    const Tensor y = Interpreter(program, {}).run(inputs).at(0).contiguous();
-    EXPECT_TRUE(bitwise_equal(y, Tensor::of<int64_t>({2}, {7 / divisor, 5 / divisor}))) << divisor;
+    const std::vector<Tensor> found = Interpreter(program, {}).run(inputs);
+    EXPECT_TRUE(bitwise_equal(found.at(0).contiguous(), Tensor::of<int64_t>({2}, {7 / divisor, 5 / divisor})));
+    EXPECT_TRUE(bitwise_equal(found.at(1).contiguous(), Tensor::of<int64_t>({2}, {-7 / divisor, -5 / divisor})));
   }
+}
+
+// (n - 9) // 3 rounds down where n is 5, ONNX's Div toward zero; n // 3 needs no more than that.
+TEST(OnnxSizes, QuotientsThatMayBeNegativeAreWrittenToRoundDown) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0")}, {}, false};
+  Node* rows = graph.call("torch.ops.aten.sym_size.int", {x, 0});
+  Node* down = graph.call("operator.floordiv", {graph.call("operator.sub", {rows, 9}), 3});
+  Node* third = graph.call("operator.floordiv", {rows, 3});
+  Node* y = graph.call("torch.ops.aten.add.Tensor", {graph.call("torch.ops.aten.add.Tensor", {x, down}), third});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})});
+  infer_shapes(program);
+  const std::vector<Tensor> inputs = {Tensor::full({5}, DType::kF32, 10)};
+  const format::Bytes bytes = save_onnx(program);
+  EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(bytes), {}).run(inputs)[0], Tensor::full({5}, DType::kF32, 9)));
+  const auto nodes = format::read_onnx_file(bytes).nodes;
+  EXPECT_EQ(std::ranges::count(nodes, "Mod", &format::OnnxNode::op_type), 1);
 }
 
 // A softmax in front of a product with a vector is no attention.
