@@ -222,6 +222,42 @@ TEST(OnnxSizes, AnOpenSizeIsHalvedAsAKnownOne) {
   }
 }
 
+// An open axis may be shorter than the bounds of a slice; the sizes of what is there are told all the same.
+TEST(OnnxSizes, ASliceOfAnOpenAxisHasWhatIsThere) {
+  constexpr int64_t kBounds[] = {0, 1, 3, 9999, INT32_MAX, INT64_MAX, -1, -2, -4, -9999, INT64_MIN};
+  for (const int64_t start : kBounds)
+    for (const int64_t end : kBounds)
+      for (const int64_t step : {1, 2}) {
+        format::OnnxFile file;
+        file.ir_version = 8;
+        file.opsets = {{"", 17}};
+        file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{{}, "n"}}});
+        for (const auto& [name, value] : {std::pair("start", start), {"end", end}, {"axis", 0}, {"step", step}})
+          file.initializers.emplace_back(name, Tensor::of<int64_t>({1}, {value}));
+        file.nodes = {onnx_node("Slice", {"x", "start", "end", "axis", "step"}, "part"),
+                      onnx_node("Shape", {"part"}, "shape"), onnx_node("ConstantOfShape", {"shape"}, "zeros"),
+                      onnx_node("Add", {"part", "zeros"}, "y")};
+        file.outputs.push_back({"y", std::nullopt, std::nullopt});
+        file.outputs.push_back({"shape", std::nullopt, std::nullopt});
+        const Program program = load_onnx(format::write_onnx_file(file));
+        for (const int64_t n : {1, 2, 5}) {
+          const auto place = [&](int64_t bound) {
+            return std::clamp<int64_t>(bound < 0 ? std::max(bound, -n) + n : bound, 0, n);
+          };
+          std::vector<float> x, wanted;
+          for (int64_t i = 0; i < n; ++i) x.push_back(static_cast<float>(i));
+          for (int64_t i = place(start); i < place(end); i += step) wanted.push_back(x[static_cast<size_t>(i)]);
+          const auto length = static_cast<int64_t>(wanted.size());
+          const std::vector<Tensor> inputs = {Tensor::of<float>({n}, std::span<const float>(x))};
+          const std::vector<Tensor> found = Interpreter(program, {}).run(inputs);
+          SCOPED_TRACE(concat(start, ':', end, ':', step, " of ", n));
+          EXPECT_TRUE(
+              bitwise_equal(found.at(0).contiguous(), Tensor::of<float>({length}, std::span<const float>(wanted))));
+          EXPECT_TRUE(bitwise_equal(found.at(1), Tensor::of<int64_t>({1}, {length})));
+        }
+      }
+}
+
 // A size, or one below zero, by a divisor, toward zero.
 TEST(OnnxSizes, AreDividedTowardZero) {
   for (const int64_t divisor : {2, -2, 3, -4}) {
