@@ -9,6 +9,7 @@
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/fold_batch_norm.h"
+#include "quant/training_mode.h"
 
 namespace qdq {
 namespace {
@@ -277,6 +278,7 @@ bool set_training_mode(Program& program, bool training, Compat compat) {
   };
   for (Node* node : program.graph->nodes()) {
     const bool is_norm = node->is(op::kBatchNorm);
+    if (is_norm && has_no_running_statistics(*node)) continue;
     if (!(is_norm && set(node, 5)) && !(is_form_of(*node, op::kDropout) && set(node, 2))) continue;
     if (compat != Compat::kTorch26) continue;
     node->meta.nn_module_stack = kRoot;

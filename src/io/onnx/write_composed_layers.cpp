@@ -1,5 +1,6 @@
 // Layers that ONNX does not have, spelled out in what it has: pads, adaptive pools, norms, bags, cells.
 #include <algorithm>
+#include <numeric>
 
 #include "io/onnx/export.h"
 
@@ -57,6 +58,42 @@ void adaptive_pool(AtenCall& call) {
 }
 
 namespace {
+
+// A batch norm's weight or bias, or a number in the place of one that it does not have.
+std::string for_each_channel(AtenCall& call, size_t i, int64_t channels, double value) {
+  if (!call.is_none(i)) return call.tensor(i);
+  return call.file().constant(Tensor::full({channels}, call.meta(0).dtype, value), call.node().name() + "_constant");
+}
+
+// By the statistics of what it is given, over all axes but the channels': those of one instance that has all.
+void batch_norm_by_own_statistics(AtenCall& call) {
+  const auto channels = call.meta(0).sizes[1].constant();
+  if (!channels) call.refuse("has an open number of channels");
+  std::vector<int64_t> turned(call.rank(0));
+  std::iota(turned.begin(), turned.end(), 0);
+  std::swap(turned[0], turned[1]);
+  const std::string rows = call.emit("Transpose", {call.tensor(0)}, {"perm", turned});
+  const std::string flat = call.emit("Reshape", {rows, call.integers_as_tensor({1, *channels, -1})});
+  const std::string normed = call.emit(
+      "InstanceNormalization", {flat, for_each_channel(call, 1, *channels, 1), for_each_channel(call, 2, *channels, 0)},
+      {"epsilon", call.number(7)});
+  call.finish("Transpose", {call.emit("Reshape", {normed, call.emit("Shape", {rows})})}, {"perm", turned});
+}
+
+// (input, weight, bias, mean, var, training, momentum, eps)
+void batch_norm(AtenCall& call) {
+  if (call.is_none(3) || call.is_none(4)) return batch_norm_by_own_statistics(call);
+  const int64_t channels = *call.meta(3).sizes[0].constant();
+  const OnnxNames inputs = {call.tensor(0), for_each_channel(call, 1, channels, 1),
+                            for_each_channel(call, 2, channels, 0), call.tensor(3), call.tensor(4)};
+  if (!call.flag(5)) return call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
+  const std::string name = call.file().name_of(&call.node());
+  call.file().emit_many("BatchNormalization", inputs,
+                        {"epsilon", call.number(7), "momentum", 1 - call.number(6), "training_mode", 1},
+                        {name, call.file().fresh(name + "_mean"), call.file().fresh(name + "_var")},
+                        call.node().meta.extra_of(kOnnxNode));
+  call.file().set(&call.node(), name);
+}
 
 // _native_batch_norm_legit_no_training: (input, weight, bias, mean, var, momentum, eps); with `training` behind the
 // variance, native_batch_norm.
@@ -168,7 +205,8 @@ void rnn_cell(AtenCall& call) {
               {call.emit("Add", {gates_of(call, call.tensor(0), 2), gates_of(call, call.tensor(1), 3)})});
 }
 
-constexpr AtenExporter kComposedLayerExporters[] = {{"_adaptive_avg_pool3d.default", adaptive_pool},
+constexpr AtenExporter kComposedLayerExporters[] = {{"batch_norm.default", batch_norm},
+                                                    {"_adaptive_avg_pool3d.default", adaptive_pool},
                                                     {"_embedding_bag.default", embedding_bag},
                                                     {"_embedding_bag_forward_only.default", embedding_bag},
                                                     {"_native_batch_norm_legit.default", native_batch_norm},

@@ -172,25 +172,6 @@ void addmm(AtenCall& call) {
 
 void matmul(AtenCall& call) { call.finish("MatMul", {call.tensor(0), call.tensor(1)}); }
 
-void batch_norm(AtenCall& call) {
-  if (call.is_none(3) || call.is_none(4))
-    call.refuse("normalizes with the batch's own statistics; export the model in inference mode");
-  const Shape channels = {*call.meta(3).sizes[0].constant()};
-  const auto or_constant = [&](size_t i, double value) {
-    return call.is_none(i) ? call.file().constant(Tensor::full(channels, call.meta(0).dtype, value),
-                                                  call.node().name() + "_constant")
-                           : call.tensor(i);
-  };
-  const OnnxNames inputs = {call.tensor(0), or_constant(1, 1), or_constant(2, 0), call.tensor(3), call.tensor(4)};
-  if (!call.flag(5)) return call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
-  const std::string name = call.file().name_of(&call.node());
-  call.file().emit_many("BatchNormalization", inputs,
-                        {"epsilon", call.number(7), "momentum", 1 - call.number(6), "training_mode", 1},
-                        {name, call.file().fresh(name + "_mean"), call.file().fresh(name + "_var")},
-                        call.node().meta.extra_of(kOnnxNode));
-  call.file().set(&call.node(), name);
-}
-
 // The weight, or ones in its place.
 std::string norm_weight(AtenCall& call) {
   if (!call.is_none(2)) return call.tensor(2);
@@ -540,7 +521,6 @@ constexpr AtenExporter kLayerExporters[] = {{"_adaptive_avg_pool2d.default", ada
                                             {"avg_pool1d.default", pool},
                                             {"avg_pool2d.default", pool},
                                             {"avg_pool3d.default", pool},
-                                            {"batch_norm.default", batch_norm},
                                             {"bmm.default", matmul},
                                             {"choose_qparams.tensor", choose_qparams},
                                             {"conv1d.default", conv},

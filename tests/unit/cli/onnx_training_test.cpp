@@ -5,6 +5,8 @@
 #include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
+#include "io/pt2.h"
+#include "op/infer.h"
 #include "unit/cli/cli_fixture.h"
 
 namespace qdq::onnx_training_test {
@@ -53,6 +55,46 @@ TEST_F(CliTest, AnOnnxModelInTrainingModeIsRefusedUnlessItIsAllowed) {
     EXPECT_EQ(host.err.find("does nothing"), std::string::npos) << host.err;
     EXPECT_NE(host.out.find("layers quantized  1 of 1"), std::string::npos) << host.out;
   }
+}
+
+// Networks with standardized weights (NFNet, BiT) compute them by a batch norm in training mode without running
+// statistics, which has those of what it is given in inference, too.
+TEST_F(CliTest, ABatchNormWithoutRunningStatisticsIsNoTrainingMode) {
+  Program program;
+  Graph& graph = *program.graph;
+  const auto parameter = [&](const std::string& name, Tensor tensor) {
+    Node* node = graph.get_attr(name, name);
+    node->meta.val.value = meta_of(tensor);
+    Attribute attribute;
+    attribute.name = name;
+    attribute.tensor = std::move(tensor);
+    program.add_attribute(std::move(attribute));
+    return node;
+  };
+  const auto list = [](std::initializer_list<int64_t> values) { return Argument::List(values.begin(), values.end()); };
+  Node* weight = parameter("weight", noise({4, 3, 3, 3}, 5));
+  Node* gain = parameter("gain", noise({4}, 6));
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 3, 6, 6}, {}, false};
+  Node* rows = graph.call("torch.ops.aten.reshape.default", {weight, list({1, 4, -1})});
+  const auto norm = [&](Node* of, const Argument& scale) {
+    return graph.call("torch.ops.aten.batch_norm.default", {of, scale, {}, {}, {}, true, 0.0, 1e-6, true});
+  };
+  Node* standard = graph.call("torch.ops.aten.reshape.default", {norm(rows, gain), list({4, 3, 3, 3})});
+  Node* y = norm(graph.call("torch.ops.aten.conv2d.default", {x, standard}), {});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})});
+  infer_shapes(program);
+  const std::vector<Tensor> inputs = {noise({2, 3, 6, 6}, 9)};
+  const Tensor wanted = Interpreter(program, {}).run(inputs).at(0).contiguous(),
+               found = Interpreter(load_onnx(save_onnx(program)), {}).run(inputs).at(0).contiguous();
+  ASSERT_EQ(found.sizes(), wanted.sizes());
+  for (int64_t i = 0; i < found.numel(); ++i) EXPECT_NEAR(found.data<float>()[i], wanted.data<float>()[i], 1e-4);
+  host.contents["standard.pt2"] = save_pt2(program);
+  host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", inputs[0]}});
+  EXPECT_EQ(run({"quantize", "standard.pt2", "--calibrate", "x.npz", "-o", "out.onnx"}), 0) << host.err;
+  EXPECT_NE(host.out.find("layers quantized  1 of 1"), std::string::npos) << host.out;
+  EXPECT_EQ(run({"quantize", "standard.pt2", "--calibrate", "x.npz", "-o", "out.onnx", "--allow-training-mode"}), 0);
+  EXPECT_NE(host.err.find("--allow-training-mode does nothing"), std::string::npos) << host.err;
 }
 
 // As PyTorch counts its momentum, and as a model that is meant so is written.
