@@ -247,9 +247,9 @@ void instance_norm(AtenCall& call) {
 }
 
 // Whether a pool that rounds up has the same windows if its input is padded in front of it: PyTorch leaves out one that
-// begins in the padding behind the input.
-bool pads_in_front(AtenCall& call, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
-                   const std::vector<int64_t>& padding) {
+// begins in the padding behind the input. Where sizes are open, it may have more.
+bool keeps_windows_if_padded_in_front(AtenCall& call, const std::vector<int64_t>& kernel,
+                                      const std::vector<int64_t>& strides, const std::vector<int64_t>& padding) {
   const size_t first = call.rank(0) - kernel.size();
   for (size_t i = 0; i < kernel.size(); ++i) {
     if (padding[i] == 0) continue;
@@ -277,12 +277,24 @@ void pool(AtenCall& call) {
   const std::string batch_axis = lacks_batch ? call.integers_as_tensor({0}) : "";
   std::string input = lacks_batch ? call.emit("Unsqueeze", {call.tensor(0), batch_axis}) : call.tensor(0);
   bool counts = !is_max && call.flag(5);
-  if (counts && rounds_up && pads_in_front(call, kernel, strides, padding)) {
+  if (counts && rounds_up) {
     // Where it counts padding, ONNX Runtime counts what is behind it, too.
+    const bool keeps_windows = keeps_windows_if_padded_in_front(call, kernel, strides, padding);
+    const OnnxAttributes not_counting = {"kernel_shape",      kernel,      "strides", strides, "pads",
+                                         both_sides(padding), "ceil_mode", 1};
+    const std::string windows =
+        keeps_windows ? "" : call.emit("Shape", {call.emit("AveragePool", {input}, not_counting)});
     std::vector<int64_t> pads(2 * axes + 4, 0);
     for (size_t i = 0; i < axes; ++i) pads[2 + i] = pads[axes + 4 + i] = std::exchange(padding[i], 0);
     if (pads != std::vector<int64_t>(pads.size(), 0)) input = call.emit("Pad", {input, call.integers_as_tensor(pads)});
     counts = false;
+    if (!keeps_windows) {
+      const OnnxAttributes padded = {"kernel_shape", kernel, "strides", strides, "ceil_mode", 1};
+      const std::string all = call.emit("AveragePool", {input}, padded);
+      const std::string first = call.integers_as_tensor(std::vector<int64_t>(axes + 2, 0));
+      if (!lacks_batch) return call.finish("Slice", {all, first, windows});
+      return call.finish("Squeeze", {call.emit("Slice", {all, first, windows}), batch_axis});
+    }
   }
   OnnxAttributes attributes = {"kernel_shape",      kernel,      "strides", strides, "pads",
                                both_sides(padding), "ceil_mode", rounds_up};
