@@ -338,9 +338,13 @@ void grid_sample(OnnxCall& call) {
 
 void affine_grid(OnnxCall& call) {
   const bool align_corners = call.integer("align_corners", 0) != 0;
-  std::vector<int64_t> sizes = call.integers(1);
-  if (sizes.size() != 4 && sizes.size() != 5) call.refuse("makes a grid of ", sizes.size(), " axes, wanted 4 or 5");
-  const std::vector<int64_t> inner(sizes.begin() + 2, sizes.end());
+  const std::vector<SymInt> wanted = call.sizes(1);
+  if (wanted.size() != 4 && wanted.size() != 5) call.refuse("makes a grid of ", wanted.size(), " axes, wanted 4 or 5");
+  std::vector<int64_t> inner;
+  for (size_t i = 2; i < wanted.size(); ++i)
+    if (const auto known = wanted[i].constant()) inner.push_back(*known);
+  if (inner.size() + 2 != wanted.size())
+    return call.set(call.call("affine_grid_generator.default", {call.tensor(0), call.list(wanted), align_corners}));
   const size_t axes = inner.size();
   for (const int64_t size : inner)
     if (size < 1 || size > (1 << 14)) call.refuse("makes a grid of ", to_string(inner));

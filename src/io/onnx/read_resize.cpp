@@ -424,10 +424,14 @@ class ResizingInRun {
     return middle;
   }
 
-  Node* nearest(Node* position) {
+  Node* nearest(Node* position) {  // to be cut to an integer
     if (how_.nearest == "ceil") return call_.call("ceil.default", {position});
     if (how_.nearest == "round_prefer_floor")
       return call_.call("ceil.default", {call_.call("sub.Tensor", {position, 0.5})});
+    if (how_.nearest == "simple" && axis_.computed_scale) {
+      Node* shrinks = call_.call("lt.Scalar", {axis_.computed_scale, 1});
+      return call_.call("where.self", {shrinks, call_.call("ceil.default", {position}), position});
+    }
     if (how_.nearest == "round_prefer_ceil") position = call_.call("add.Tensor", {position, 0.5});
     return call_.call("floor.default", {position});
   }

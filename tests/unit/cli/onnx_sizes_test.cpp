@@ -379,6 +379,57 @@ TEST(OnnxSizes, LayerNormsOfOpenSizesAreWritten) {
   EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(program)), {}).run(inputs).at(0).contiguous(), wanted));
 }
 
+// Resize of opset 10 takes the elements behind where it makes an axis smaller, those before where it makes it larger,
+// also if only a run tells the scale.
+TEST(OnnxSizes, AComputedScaleTellsWhichElementIsTheNearest) {
+  using Dims = std::vector<format::OnnxDimension>;
+  format::OnnxFile file;
+  file.ir_version = 5;
+  file.opsets = {{"", 10}};
+  file.inputs.push_back({"x", DType::kF32, Dims{{1, ""}, {1, ""}, {1, ""}, {{}, "n"}}});
+  file.inputs.push_back({"scales", DType::kF32, Dims{{4, ""}}});
+  file.nodes = {onnx_node("Resize", {"x", "scales"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const auto resized = [&](const Program& by, float scale) {
+    const std::vector<Tensor> inputs = {Tensor::of<float>({1, 1, 1, 5}, {0, 1, 2, 3, 4}),
+                                        Tensor::of<float>({4}, {1, 1, 1, scale})};
+    const Tensor y = Interpreter(by, {}).run(inputs).at(0).contiguous();
+    return std::vector<float>(y.data<float>(), y.data<float>() + y.numel());
+  };
+  const Program again = load_onnx(save_onnx(program));
+  for (const Program* by : {&program, &again}) {
+    EXPECT_EQ(resized(*by, 0.7F), (std::vector<float>{0, 2, 3}));
+    EXPECT_EQ(resized(*by, 1.4F), (std::vector<float>{0, 0, 1, 2, 2, 3, 4}));
+  }
+}
+
+// A grid of a size that the graph computes is that of the same size as a constant.
+TEST(OnnxSizes, AGridMayHaveTheSizeOfAnImage) {
+  using Dims = std::vector<format::OnnxDimension>;
+  const auto grid = [](bool is_open) {
+    format::OnnxFile file;
+    file.ir_version = 9;
+    file.opsets = {{"", 20}};
+    file.inputs.push_back({"theta", DType::kF32, Dims{{2, ""}, {2, ""}, {3, ""}}});
+    file.inputs.push_back(
+        {"x", DType::kF32,
+         is_open ? Dims{{2, ""}, {1, ""}, {{}, "h"}, {{}, "w"}} : Dims{{2, ""}, {1, ""}, {3, ""}, {4, ""}}});
+    file.nodes = {onnx_node("Shape", {"x"}, "size"), onnx_node("AffineGrid", {"theta", "size"}, "y")};
+    file.outputs.push_back({"y", std::nullopt, std::nullopt});
+    return load_onnx(format::write_onnx_file(file));
+  };
+  const std::vector<Tensor> inputs = {Tensor::of<float>({2, 2, 3}, {1, 2, 3, 4, 5, 6, -1, 0, 2, 0, 3, 1}),
+                                      Tensor::full({2, 1, 3, 4}, DType::kF32, 0)};
+  const Tensor wanted = Interpreter(grid(false), {}).run(inputs).at(0).contiguous();
+  const Program open = grid(true), again = load_onnx(save_onnx(open));
+  for (const Program* program : {&open, &again}) {
+    const Tensor y = Interpreter(*program, {}).run(inputs).at(0).contiguous();
+    ASSERT_EQ(y.sizes(), (Shape{2, 3, 4, 2}));
+    for (int64_t i = 0; i < y.numel(); ++i) EXPECT_NEAR(y.data<float>()[i], wanted.data<float>()[i], 1e-5);
+  }
+}
+
 // A window counts the padding around an image, and nothing behind that; one that would begin there is none. ONNX
 // Runtime counts what is behind, so that the image is padded in front of the pool, where its windows are not counted.
 TEST(OnnxSizes, PoolsThatRoundUpCountThePaddingOfOpenSizes) {
