@@ -55,14 +55,34 @@ bool depends_on_no_input(const Node& value) {
   return true;
 }
 
+// Whether an operator asks which elements are NaN, x != x included, as those do that put other numbers in their place.
+bool looks_for_nan(const Node& node) {
+  if (node.op() != Node::Op::kCallFunction) return false;
+  const std::string_view name = base_name(node.target());
+  if (name == "isnan" || name == "nan_to_num") return true;
+  return (name == "eq" || name == "ne") && node.args().size() > 1 && node.arg(0).is_node() &&
+         node.arg(0) == node.arg(1);
+}
+bool replaces_nan(const Program& program, const Node& input) {
+  std::unordered_set<const Node*> depend = {&input};
+  for (const Node* node = program.graph->first(); node != nullptr; node = node->next()) {
+    const std::vector<Node*> inputs = node->input_nodes();
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const Node* one) { return depend.count(one) > 0; })) continue;
+    if (looks_for_nan(*node)) return true;
+    depend.insert(node);
+  }
+  return false;
+}
+
+// Where the model replaces NaN, an observer tells if it is given one all the same.
 void check_inputs(const Program& program, const std::vector<Tensor>& inputs, int64_t number, int64_t samples) {
   const std::vector<Node*> placeholders = program.graph->placeholders();
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined() || inputs[i].dtype() != DType::kF32) continue;
-    QDQ_CHECK(!row_with(inputs[i], is_nan), kInvalidArgument, "the calibration input ",
-              i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i), " holds NaN",
-              place_of(inputs[i], is_nan, number, samples),
-              "; observers would take it over, so remove it from the data");
+    if (!inputs[i].defined() || inputs[i].dtype() != DType::kF32 || !row_with(inputs[i], is_nan)) continue;
+    QDQ_CHECK(
+        i < placeholders.size() && replaces_nan(program, *placeholders[i]), kInvalidArgument, "the calibration input ",
+        i < placeholders.size() ? "'" + placeholders[i]->name() + "'" : std::to_string(i), " holds NaN",
+        place_of(inputs[i], is_nan, number, samples), "; observers would take it over, so remove it from the data");
   }
 }
 
@@ -173,6 +193,8 @@ void Prepared::Impl::make_interpreter() {
       std::optional<FloatRange> found;
       if (range != nullptr) found = {range->min, range->max};
       else if (!known && observer.wants_range() && is_floating(x->dtype())) found = range_of(*x);
+      QDQ_CHECK(!found || !std::isnan(found->min), kInvalidArgument, observer.class_name(),
+                " was given a tensor that holds NaN");
       if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found);
       Tensor seen = known ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
       for (const EqualizedLayer& layer : equalized)

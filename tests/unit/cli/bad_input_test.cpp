@@ -2,6 +2,7 @@
 // written. Runs natively, with sanitizers and as WASM.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "cli/cli.h"
@@ -9,6 +10,7 @@
 #include "format/npz.h"
 #include "io/pt2.h"
 #include "unit/cli/memory_host.h"
+#include "unit/cli/onnx_node.h"
 #include "unit/io/edited_pt2.h"
 
 namespace qdq::bad_input_test {
@@ -157,6 +159,26 @@ TEST_F(BadInput, CalibrationDataThatDoesNotFit) {
   refuses_data(data(broken), {"the calibration input 'x' holds NaN"});
   broken.data<float>()[3] = std::numeric_limits<float>::infinity();
   refuses_data(data(broken), {"holds NaN, the values of linear in sample 0 of", "infinite"});
+}
+
+// NaN says that a number is missing, for which the graph puts another one.
+TEST_F(BadInput, NumbersThatAreMissingMayBeReplacedByTheModel) {
+  for (const bool is_replaced : {true, false}) {
+    format::OnnxFile file;
+    file.ir_version = 8;
+    file.opsets = {{"", 17}};
+    file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{{}, "rows"}, {2, ""}}});
+    file.initializers.emplace_back("w", Tensor::of<float>({2, 2}, {1, 2, 3, 4}));
+    file.initializers.emplace_back("mean", Tensor::of<float>({2}, {0.5F, 1}));
+    file.nodes = {onnx_node("IsNaN", {"x"}, "missing"), onnx_node("Where", {"missing", "mean", "x"}, "all"),
+                  onnx_node("MatMul", {is_replaced ? "all" : "x", "w"}, "y"), onnx_node("Add", {"y", "all"}, "z")};
+    file.outputs.push_back({"z", std::nullopt, std::nullopt});
+    host.contents["table.onnx"] = format::write_onnx_file(file);
+    host.contents["table.npz"] = data(Tensor::of<float>({3, 2}, {1, NAN, 2, 3, NAN, -1}));
+    const std::vector<std::string> quantize = {"quantize", "table.onnx", "--calibrate", "table.npz", "-o", "out.onnx"};
+    if (is_replaced) EXPECT_EQ(run_cli(quantize, host), 0) << host.err;
+    else refuses(quantize, {"holds NaN, the values of x in sample 0 of"});
+  }
 }
 
 }  // namespace
