@@ -235,6 +235,10 @@ std::unordered_set<const Node*> prepare_to_write(Program& program);
 bool writes_alone(const Node* input);
 // Adaptive pools over windows of any sizes.
 void adaptive_pool(AtenCall& call);
+// The mean of windows, rounded up in number, that count the padding. Where it counts padding, ONNX Runtime counts what
+// is behind it, too, and it makes one of a pad and a pool if nothing else reads the pad.
+std::string mean_with_padding(AtenCall& call, const std::string& input, const std::vector<int64_t>& kernel,
+                              const std::vector<int64_t>& strides, const std::vector<int64_t>& padding);
 // Whether a table has a form for the call's operator.
 bool has_onnx_form(const Node& node);
 

@@ -43,7 +43,58 @@ std::string pooled_axis(AtenCall& call, const std::string& x, int64_t axis, int6
       with_axes(call, call.file().constant(shares.to(call.meta(0).dtype), call.node().name() + "_shares"), axes_behind);
   return call.reduce("ReduceSum", call.emit("Mul", {apart, weights}), {axis + 1}, false);
 }
+// Of each window of a pool that rounds up, the share that lies in the image, not in the padding around it; what lies
+// behind the padding is no part of a window. [1, 1, windows along each axis]; undefined where sizes are open.
+Tensor shares_of_image(AtenCall& call, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
+                       const std::vector<int64_t>& padding) {
+  const size_t first = call.rank(0) - kernel.size();
+  Tensor out = Tensor::full(Shape(kernel.size() + 2, 1), DType::kF32, 1);
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const auto in = call.meta(0).sizes[first + i].constant(), windows = call.result().sizes[first + i].constant();
+    if (!in || !windows) return {};
+    Shape sizes(kernel.size() + 2, 1), all = out.sizes();
+    sizes[i + 2] = all[i + 2] = *windows;
+    const Tensor shares = Tensor::empty(sizes, DType::kF32);
+    for (int64_t at = 0; at < *windows; ++at) {
+      const int64_t begin = at * strides[i] - padding[i], end = std::min(begin + kernel[i], *in + padding[i]);
+      const int64_t inside = std::min(end, *in) - std::max<int64_t>(begin, 0);
+      shares.data<float>()[at] = static_cast<float>(inside) / static_cast<float>(end - begin);
+    }
+    const Tensor product = out.expand(all).contiguous(), other = shares.expand(all).contiguous();
+    for (int64_t at = 0; at < product.numel(); ++at) product.data<float>()[at] *= other.data<float>()[at];
+    out = product;
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string mean_with_padding(AtenCall& call, const std::string& input, const std::vector<int64_t>& kernel,
+                              const std::vector<int64_t>& strides, const std::vector<int64_t>& padding) {
+  const size_t axes = kernel.size();
+  const DType dtype = call.result().dtype;
+  OnnxAttributes attributes = {"kernel_shape", kernel, "strides", strides, "ceil_mode", 1};
+  if (const Tensor shares = shares_of_image(call, kernel, strides, padding); shares.defined()) {
+    std::vector<int64_t> both = padding;
+    both.insert(both.end(), padding.begin(), padding.end());
+    attributes.add("pads", both);
+    const std::string mean = call.emit("AveragePool", {input}, attributes);
+    return call.emit("Mul", {mean, call.file().constant(shares.to(dtype), call.node().name() + "_shares")});
+  }
+  std::vector<int64_t> pads(2 * axes + 4, 0), reach, places;
+  for (size_t i = 0; i < axes; ++i) {
+    pads[2 + i] = pads[axes + 4 + i] = padding[i];
+    // The last window begins in the image or the padding in front of it.
+    reach.push_back(std::max(kernel[i] - strides[i], padding[i]) + 1);
+    places.push_back(static_cast<int64_t>(i) + 2);
+  }
+  const auto numbers = [&](const std::vector<int64_t>& values) { return call.integers_as_tensor(values); };
+  const std::string padded = call.emit("Pad", {input, numbers(pads)}),
+                    room = call.emit("Sub", {call.emit("Shape", padded, {"start", 2}), numbers(reach)}),
+                    windows = call.emit("Add", {call.emit("Div", {room, numbers(strides)}), numbers({1})}),
+                    first = numbers(std::vector<int64_t>(axes, 0));
+  return call.emit("Slice", {call.emit("AveragePool", {padded}, attributes), first, windows, numbers(places)});
+}
 
 void adaptive_pool(AtenCall& call) {
   const std::string name = call.name();

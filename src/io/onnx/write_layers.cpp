@@ -246,19 +246,6 @@ void instance_norm(AtenCall& call) {
   call.finish("BatchNormalization", inputs, {"epsilon", call.number(7)});
 }
 
-// Whether a pool that rounds up has the same windows if its input is padded in front of it: PyTorch leaves out one that
-// begins in the padding behind the input. Where sizes are open, it may have more.
-bool keeps_windows_if_padded_in_front(AtenCall& call, const std::vector<int64_t>& kernel,
-                                      const std::vector<int64_t>& strides, const std::vector<int64_t>& padding) {
-  const size_t first = call.rank(0) - kernel.size();
-  for (size_t i = 0; i < kernel.size(); ++i) {
-    if (padding[i] == 0) continue;
-    const auto in = call.meta(0).sizes[first + i].constant(), out = call.result().sizes[first + i].constant();
-    if (!in || !out || *in + 2 * padding[i] - kernel[i] > (*out - 1) * strides[i]) return false;
-  }
-  return true;
-}
-
 // (self, kernel_size, stride, padding, dilation, ceil_mode) and, of averages, (..., padding, ceil_mode,
 // count_include_pad, divisor_override)
 void pool(AtenCall& call) {
@@ -272,30 +259,17 @@ void pool(AtenCall& call) {
   const std::vector<int64_t> kernel = call.integers(1, axes);
   const bool has_stride = !call.is_none(2) && !(call.arg(2).is_list() && call.arg(2).list().empty());
   const std::vector<int64_t> strides = has_stride ? call.integers(2, axes) : kernel;
-  std::vector<int64_t> padding = call.integers(3, axes);
+  const std::vector<int64_t> padding = call.integers(3, axes);
   const bool rounds_up = call.flag(is_max ? 5 : 4);
   const std::string batch_axis = lacks_batch ? call.integers_as_tensor({0}) : "";
-  std::string input = lacks_batch ? call.emit("Unsqueeze", {call.tensor(0), batch_axis}) : call.tensor(0);
+  const std::string input = lacks_batch ? call.emit("Unsqueeze", {call.tensor(0), batch_axis}) : call.tensor(0);
   bool counts = !is_max && call.flag(5);
-  if (counts && rounds_up) {
-    // Where it counts padding, ONNX Runtime counts what is behind it, too.
-    const bool keeps_windows = keeps_windows_if_padded_in_front(call, kernel, strides, padding);
-    const OnnxAttributes not_counting = {"kernel_shape",      kernel,      "strides", strides, "pads",
-                                         both_sides(padding), "ceil_mode", 1};
-    const std::string windows =
-        keeps_windows ? "" : call.emit("Shape", {call.emit("AveragePool", {input}, not_counting)});
-    std::vector<int64_t> pads(2 * axes + 4, 0);
-    for (size_t i = 0; i < axes; ++i) pads[2 + i] = pads[axes + 4 + i] = std::exchange(padding[i], 0);
-    if (pads != std::vector<int64_t>(pads.size(), 0)) input = call.emit("Pad", {input, call.integers_as_tensor(pads)});
-    counts = false;
-    if (!keeps_windows) {
-      const OnnxAttributes padded = {"kernel_shape", kernel, "strides", strides, "ceil_mode", 1};
-      const std::string all = call.emit("AveragePool", {input}, padded);
-      const std::string first = call.integers_as_tensor(std::vector<int64_t>(axes + 2, 0));
-      if (!lacks_batch) return call.finish("Slice", {all, first, windows});
-      return call.finish("Squeeze", {call.emit("Slice", {all, first, windows}), batch_axis});
-    }
+  const bool pads = std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size > 0; });
+  if (counts && rounds_up && pads) {
+    const std::string mean = mean_with_padding(call, input, kernel, strides, padding);
+    return lacks_batch ? call.finish("Squeeze", {mean, batch_axis}) : call.same_as(mean);
   }
+  counts = counts && pads;
   OnnxAttributes attributes = {"kernel_shape",      kernel,      "strides", strides, "pads",
                                both_sides(padding), "ceil_mode", rounds_up};
   if (is_max) attributes.add("dilations", call.integers(4, axes));
