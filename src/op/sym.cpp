@@ -103,6 +103,8 @@ template <class F> Value eval_compare(const Call<Tensor>& call) {
   return F{}(call.number(0), call.number(1));
 }
 
+Value eval_not(const Call<Tensor>& call) { return call.number(0) == 0; }
+
 Value eval_none(const Call<Tensor>&) { return {}; }
 Value eval_assert(const Call<Tensor>& call) {
   QDQ_CHECK(call.number(0) != 0, kInvalidArgument, "an assertion of the program does not hold: ",
@@ -144,6 +146,7 @@ void add_sym_ops(std::vector<OpDef>& ops) {
   add("operator::le(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::less_equal<>>);
   add("operator::gt(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::greater<>>);
   add("operator::ge(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::greater_equal<>>);
+  add("torch::sym_not(Scalar a) -> bool", infer_comparison, eval_not);
   add("aten::sym_size.int(Tensor self, int dim) -> SymInt", infer_sym_size, eval_sym_size, Family::kSize);
   add("aten::size.int(Tensor self, int dim) -> int", infer_sym_size, eval_sym_size, Family::kSize);
   add("aten::item(Tensor self) -> Scalar", infer_item, eval_item);

@@ -1019,6 +1019,8 @@ def symbols():
     exact("operator.pow", 2.5, 3)
     exact("operator.pow", 4.0, -0.5)
     exact("torch.sym_float", 3)
+    exact("torch.sym_not", True)
+    exact("torch.sym_not", False)
     exact("operator.neg", 3)
     exact("operator.neg", 0.5)
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):

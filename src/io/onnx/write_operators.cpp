@@ -377,6 +377,7 @@ void sym_compare(AtenCall& call) {
   call.finish("Not", {call.emit("Equal", {a, b})});
 }
 void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, sym_dtype(call, 0))}); }
+void sym_not(AtenCall& call) { call.finish("Not", {call.operand(0, DType::kBool)}); }
 void sym_float(AtenCall& call) { call.same_as(call.operand(0, DType::kF64)); }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
@@ -559,6 +560,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"to.other", cast},
                                        {"topk.default", topk},
                                        {"torch.sym_float", sym_float},
+                                       {"torch.sym_not", sym_not},
                                        {"tril.default", triangle},
                                        {"triu.default", triangle},
                                        {"true_divide.Scalar", arithmetic},
