@@ -204,16 +204,22 @@ export function openData(program: Program, files: Files, settings: DataSettings 
   );
 }
 
-// The files as the folder data.
-function hostOf(files: Files, settings: DataSettings): RawHost {
+// What lies in each folder, by its path.
+function foldersOf(names: Iterable<string>): Map<string, Set<string>> {
   const folders = new Map<string, Set<string>>();
-  for (const name of files.keys()) {
+  for (const name of names) {
     const parts = name.split("/");
     parts.forEach((part, depth) => {
       const folder = [root.slice(0, -1), ...parts.slice(0, depth)].join("/");
       folders.set(folder, (folders.get(folder) ?? new Set()).add(part));
     });
   }
+  return folders;
+}
+
+// The files as the folder data.
+function hostOf(files: Files, settings: DataSettings): RawHost {
+  const folders = foldersOf(files.keys());
   const find = (path: string) => (path.startsWith(root) ? files.get(path.slice(root.length)) : undefined);
   const given = (path: string): Uint8Array | ByteSource | string => {
     if (path === preprocessPath) return new TextEncoder().encode(JSON.stringify(settings.preprocess));

@@ -7,7 +7,7 @@ import { defaultRecipe, tabNames } from "./state.js";
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 // What is as it is at first is left out.
-export function fragmentOf({ model, isExample, tab, node, find, recipe }: State): string {
+function fragmentOf({ model, isExample, tab, node, find, recipe }: State): string {
   if (!model) return "";
   const words = new URLSearchParams();
   if (isExample) words.set("model", "example");
@@ -27,7 +27,7 @@ export interface Place {
 }
 
 // What a fragment says; undefined for one that is not of the page, such as that of a link to its middle.
-export function placeOf(fragment: string): Place | undefined {
+function placeOf(fragment: string): Place | undefined {
   const words = new URLSearchParams(fragment.replace(/^#/, ""));
   const tab = tabNames.find((name) => name === words.get("tab"));
   if (tab === undefined) return undefined;

@@ -26,7 +26,7 @@ async function dropped(transfer: DataTransfer, tell: (count: number) => void): P
 }
 
 // The names without the folders that all files share, so that a dropped folder is the root.
-export function withoutSharedFolder(files: readonly NamedFile[]): NamedFile[] {
+function withoutSharedFolder(files: readonly NamedFile[]): NamedFile[] {
   const folders = files.map(({ name }) => name.split("/").slice(0, -1));
   let depth = 0;
   while (folders.length > 0 && folders.every((parts) => parts.length > depth && parts[depth] === folders[0]![depth]))

@@ -14,11 +14,7 @@ import { verdictOf, verdictView } from "./verdict.js";
 const worst = 8; // layers that the result lists; the view of the layers has all
 
 // All that is known of a run; the pictures of its predictions are given by `image`.
-export function reportOf(
-  state: State,
-  run: Run,
-  image: (file: string) => string | undefined = () => undefined,
-): Report {
+function reportOf(state: State, run: Run, image: (file: string) => string | undefined = () => undefined): Report {
   const { quantized, errors, evaluation, recipe } = run;
   const predictions = evaluation?.predictions?.map((sample) => {
     const picture = image(sample.file ?? "");

@@ -20,14 +20,14 @@ const canvasOf = (width: number, height: number): [HTMLCanvasElement, CanvasRend
   return [canvas, canvas.getContext("2d")!];
 };
 
-export function drawPicture({ width, height, pixels }: Picture): HTMLCanvasElement {
+function drawPicture({ width, height, pixels }: Picture): HTMLCanvasElement {
   const [canvas, context] = canvasOf(width, height);
   context.putImageData(new ImageData(pixels, width, height), 0, 0);
   return canvas;
 }
 
 // A sound as its largest and least values, column by column. It stands on the page's own ground in both themes.
-export function drawWave(wave: ArrayLike<number>): HTMLCanvasElement {
+function drawWave(wave: ArrayLike<number>): HTMLCanvasElement {
   const [canvas, context] = canvasOf(side, side / 4);
   const each = wave.length / side;
   let largest = 1e-12;

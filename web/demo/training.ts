@@ -8,7 +8,7 @@ const isPlain = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 // The recipe with is_qat in all settings that do not say: nobody trains with observers that do not round.
-export function recipeForTraining(recipe: Recipe): Recipe {
+function recipeForTraining(recipe: Recipe): Recipe {
   const set = (config: unknown): unknown =>
     isPlain(config) && !("config" in config) && !("is_qat" in config) ? { ...config, is_qat: true } : config;
   const fields: Fields = { ...recipe };

@@ -35,7 +35,7 @@ const decibelsIn = (sqnr: Evaluation["sqnr"]): number =>
           : -Infinity;
 
 // The operator that adds the most noise of its own.
-export function worstLayer(errors: readonly LayerError[] = []): LayerError | undefined {
+function worstLayer(errors: readonly LayerError[] = []): LayerError | undefined {
   const hasOwn = errors.some(({ own }) => own !== undefined);
   const noise = (error: LayerError): number => decibelsOf(hasOwn ? error.own : error) ?? Infinity;
   const known = errors.filter((error) => error.quantized && Number.isFinite(noise(error)));
