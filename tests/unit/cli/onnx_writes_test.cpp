@@ -92,6 +92,7 @@ TEST(OnnxWrites, ReachValuesAndTheirViewsOrAreRefused) {
     return std::vector<Node*>{y};
   }));
 }
+
 // Numbering the nodes anew for each write would be quadratic, and a recursion over the views too deep.
 TEST(OnnxWrites, TakeTimeThatGrowsWithTheirNumber) {
   Program program;
@@ -141,5 +142,6 @@ TEST(OnnxWrites, ToOneValueTakeTimeThatGrowsWithTheirNumber) {
   EXPECT_EQ(sums, kWrites);
   EXPECT_TRUE(sum->is("torch.ops.aten.sin.default"));
 }
+
 }  // namespace
 }  // namespace qdq::onnx_writes_test
