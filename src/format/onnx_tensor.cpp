@@ -115,8 +115,10 @@ Tensor four_bit_tensor(const TensorFields& in, DType dtype, const OnnxExternalDa
   const uint64_t wanted = static_cast<uint64_t>(in.numel) / 2 + static_cast<uint64_t>(in.numel) % 2;
   Bytes packed;
   if (in.location != 0) {
+    // What the file says is held against its size before memory is asked for.
+    const PartSource bytes = external_bytes(in.name, in.place, wanted, external);
     packed.resize(static_cast<size_t>(wanted));
-    read_into(external_bytes(in.name, in.place, wanted, external), packed);
+    read_into(bytes, packed);
   } else if (in.raw) {
     const ByteSpan bytes = bytes_of({in.raw->data(), in.raw->size()});
     packed.assign(bytes.begin(), bytes.end());

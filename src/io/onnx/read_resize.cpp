@@ -59,11 +59,16 @@ bool is_antialiased_as_in_pytorch(const Resizing& how) {
          (how.mode == "linear" || (how.mode == "cubic" && std::fabs(how.cubic_a + 0.5) <= 1e-6));
 }
 
+int64_t whole_size(OnnxCall& call, double size) {
+  if (!(size >= 0 && size < 0x1p62)) call.refuse("makes an axis of ", size, " elements");
+  return static_cast<int64_t>(size);
+}
+
 // The size that a scale makes of an axis.
 SymInt scaled(OnnxCall& call, const SymInt& size, double scale) {
-  if (!(scale > 0) || scale > 1e6) call.refuse("has the scale ", scale);
+  if (!(scale >= 1e-6 && scale <= 1e6)) call.refuse("has the scale ", scale, ", wanted one of 1e-06 to 1e+06");
   if (const auto known = size.constant())
-    return static_cast<int64_t>(std::floor(static_cast<float>(*known) * static_cast<float>(scale)));
+    return whole_size(call, std::floor(static_cast<float>(*known) * static_cast<float>(scale)));
   if (scale == std::floor(scale)) return multiply_sizes(call, size, SymInt(static_cast<int64_t>(scale)));
   const double divisor = std::round(1 / scale);
   if (static_cast<float>(1 / divisor) == static_cast<float>(scale))
@@ -107,7 +112,7 @@ double keep_aspect_ratio(OnnxCall& call, const std::string& policy, const std::v
     one = !one ? scale : policy == "not_larger" ? std::min(*one, scale) : std::max(*one, scale);
   }
   for (size_t i = 0; i < axes.size(); ++i)
-    sizes[i] = static_cast<int64_t>(std::floor(*one * static_cast<double>(*size_in(i)) + 0.5));
+    sizes[i] = whole_size(call, std::floor(*one * static_cast<double>(*size_in(i)) + 0.5));
   return *one;
 }
 

@@ -199,9 +199,9 @@ void tree_ensemble(OnnxCall& call) {
   size_t next = 0;  // of the values that nodes ask for, NaN behind those of each
   std::vector<std::vector<int64_t>> places(count);
   for (size_t i = 0; i < count; ++i) {
+    if (!(modes[i] >= 0 && modes[i] <= kMember)) call.refuse("has a node of mode ", modes[i]);
     const auto mode = static_cast<int64_t>(modes[i]);
     const bool if_missing = !missing.empty() && missing[i] != 0;
-    if (mode < 0 || mode > kMember) call.refuse("has a node of mode ", mode);
     if (mode != kMember) places[i].push_back(out.add(mode, feature[i], threshold[i], if_missing));
     else {
       for (; next < members.size() && !std::isnan(members[next]); ++next)

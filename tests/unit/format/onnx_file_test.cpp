@@ -111,15 +111,15 @@ TEST(OnnxFile, DataInFieldsOfItsType) {
             1.0);
 }
 
-// dims [2], data_type float, external_data {location, offset}, data_location EXTERNAL.
-Bytes elsewhere(std::string_view location, std::string_view offset) {
+// A tensor with external_data {location, offset} and data_location EXTERNAL: by default dims [2] and data_type float.
+Bytes elsewhere(std::string_view location, std::string_view offset, Bytes tensor = bytes({0x08, 2, 0x10, 1})) {
   const auto entry = [](std::string_view key, std::string_view value) {
     Bytes out;
     append_field(out, 0x0A, Bytes(bytes_of(key).begin(), bytes_of(key).end()));
     append_field(out, 0x12, Bytes(bytes_of(value).begin(), bytes_of(value).end()));
     return out;
   };
-  Bytes tensor = bytes({0x08, 2, 0x10, 1, 0x70, 1});
+  append(tensor, bytes({0x70, 1}));
   append_field(tensor, 0x6A, entry("location", location));
   append_field(tensor, 0x6A, entry("offset", offset));
   return with_tensor(tensor);
@@ -140,6 +140,10 @@ TEST(OnnxFile, DataInAnotherFile) {
   expect_error(ErrorCode::kBadFile, "needs 8 bytes at 18446744073709551615",
                [&] { read_onnx_file(elsewhere("w", "18446744073709551615"), external); });
   expect_error(ErrorCode::kBadFile, "wanted a number", [&] { read_onnx_file(elsewhere("w", "-4"), external); });
+  // 2^47 integers of 4 bits: no memory is asked for before the other file is seen to have so many.
+  const Bytes vast = bytes({0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0x10, 22});
+  expect_error(ErrorCode::kBadFile, "needs 70368744177664 bytes at 0 of w, which has 16",
+               [&] { read_onnx_file(elsewhere("w", "0", vast), external); });
   asked.clear();
   for (const std::string_view path : {"/etc/passwd", "../x", "a/../../x", "..", "C:x", "a\\..\\x", ""})
     expect_error(ErrorCode::kBadFile, "which is not in the model's folder",

@@ -216,6 +216,20 @@ TEST(OnnxRefusals, WindowsAndPlacesBeyondAllCounting) {
   refuse_to_run("resizes from the place", file);
 }
 
+TEST(OnnxRefusals, ResizesBeyondAllCounting) {
+  format::OnnxNode resize = node("Resize", {"x", "", "", "sizes"}, {"y"});
+  format::OnnxAttribute policy;
+  policy.name = "keep_aspect_ratio_policy";
+  policy.kind = format::OnnxKind::kString;
+  policy.s = "not_smaller";
+  resize.attributes = {policy};
+  format::OnnxFile file = model({resize});
+  file.opsets = {{"", 18}};
+  file.inputs[0].dims = std::vector<format::OnnxDimension>{{1, ""}, {2, ""}};
+  file.initializers.emplace_back("sizes", Tensor::of<int64_t>({2}, {INT64_MAX, 2}));
+  refuse_to_run("makes an axis of 9.22", file);
+}
+
 TEST(OnnxRefusals, FiltersUpToNoFrequency) {
   for (const float upper : {INFINITY, NAN, -1.0f}) {
     format::OnnxFile file = model({node("MelWeightMatrix", {"five", "five", "rate", "lower", "upper"}, {"y"})});
