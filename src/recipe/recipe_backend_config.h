@@ -1,4 +1,4 @@
-// Backend configs as JSON.
+// Backend configs from JSON.
 #pragma once
 
 #include <string>
@@ -17,8 +17,5 @@ namespace qdq {
 // ...] may stand for the pattern. The configs of "base" come first; one with the same pattern takes its place.
 // `what` names the JSON in errors. Throws Error{kInvalidArgument} for what is not of this form.
 BackendConfig parse_backend_config(const format::Json& json, const std::string& what);
-
-// The same form, with every pattern in its complex format.
-format::Json json_of(const BackendConfig& config);
 
 }  // namespace qdq

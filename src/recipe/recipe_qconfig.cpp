@@ -1,4 +1,4 @@
-// Reading and writing QConfigs.
+// Reading QConfigs.
 #include "recipe/recipe_qconfig.h"
 
 #include <algorithm>
@@ -61,17 +61,6 @@ ObserverWithArgs parse_observer(const Json& json, const std::string& what, const
   return out;
 }
 
-Json json_of_observer(const std::optional<ObserverWithArgs>& observer) {
-  if (!observer) return nullptr;
-  Json out = Json::object(), args = Json::object();
-  out["class"] = observer->class_name;
-  for (const auto& [name, value] : observer->args)
-    std::visit([&, &key = name](const auto& v) { args[key] = v; }, value);
-  if (observer->observer) args["observer"] = json_of_observer(*observer->observer);
-  if (!args.empty()) out["args"] = std::move(args);
-  return out;
-}
-
 // The entries of a section: lists whose first items are names and whose last is a qconfig.
 std::vector<std::vector<Json>> entries(const Fields& fields, const char* section) {
   return fields.optional(section, std::vector<std::vector<Json>>());
@@ -95,11 +84,6 @@ OptionalQConfig qconfig_of(const Json& json, const std::string& what, const Reci
 }
 
 }  // namespace
-
-OptionalQConfig parse_qconfig(const Json& json, const std::string& what, const RecipeExtensions& extensions) {
-  check_form(json, "QConfig", what);
-  return qconfig_of(json, what, extensions);
-}
 
 QConfigMapping parse_qconfig_mapping(const Json& json, const std::string& what, bool is_qat,
                                      const RecipeExtensions& extensions) {
@@ -129,31 +113,6 @@ QConfigMapping parse_qconfig_mapping(const Json& json, const std::string& what, 
                                           qconfig_of(entry[3], concat("the qconfig of a call of ", type), extensions));
   }
   fields.reject_unknown();
-  return out;
-}
-
-Json json_of(const OptionalQConfig& qconfig) {
-  if (!qconfig) return nullptr;
-  Json out = Json::object();
-  out["activation"] = json_of_observer(qconfig->activation);
-  out["weight"] = json_of_observer(qconfig->weight);
-  return out;
-}
-
-Json json_of(const QConfigMapping& mapping) {
-  Json out = Json::object();
-  out["global"] = json_of(mapping.global());
-  for (const auto& [section, settings] : {std::pair("object_type", &mapping.object_types()),
-                                          std::pair("module_name_regex", &mapping.module_name_regexes()),
-                                          std::pair("module_name", &mapping.module_names())}) {
-    Json list = Json::array();
-    for (const QConfigMapping::Setting& s : *settings) list.push_back(Json::array({s.key, json_of(s.qconfig)}));
-    out[section] = std::move(list);
-  }
-  Json orders = Json::array();
-  for (const QConfigMapping::OrderSetting& s : mapping.module_name_object_type_orders())
-    orders.push_back(Json::array({s.module_name, s.object_type, s.index, json_of(s.qconfig)}));
-  out["module_name_object_type_order"] = std::move(orders);
   return out;
 }
 

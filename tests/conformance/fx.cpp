@@ -13,6 +13,7 @@
 #include <map>
 
 #include "conformance/conformance.h"
+#include "conformance/fx_json.h"
 #include "conformance/fx_layers.h"
 #include "conformance/fx_paths.h"
 #include "exec/interpreter.h"
