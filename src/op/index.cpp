@@ -2,7 +2,6 @@
 #include "op/index.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "op/elements.h"
 #include "op/families.h"
@@ -137,12 +136,6 @@ int64_t checked_index(const OpDef& op, int64_t index, int64_t size) {
   QDQ_CHECK(index >= -size && index < size, kInvalidArgument, op.target, " got index ", index, " for an axis of size ",
             size);
   return index < 0 ? index + size : index;
-}
-
-void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place) {
-  const size_t size = size_of(to.dtype());
-  std::memcpy(to.raw() + static_cast<size_t>(to_place) * size, from.raw() + static_cast<size_t>(from_place) * size,
-              size);
 }
 
 MetaValue infer_gather(const Call<TensorMeta>& call) {

@@ -19,9 +19,6 @@ struct PickedElements {
 };
 PickedElements pick_elements(const Call<Tensor>& call);
 
-// Copies one element between tensors of one dtype; places in elements from each tensor's first.
-void copy_element(const Tensor& to, int64_t to_place, const Tensor& from, int64_t from_place);
-
 // Calls body(i, copy) for every i below n, where copy(to, place, from, place) copies an element of `bytes` bytes.
 template <class Body> void copy_elements(size_t n, size_t bytes, Body&& body) {
   const auto each = [&](auto size) {

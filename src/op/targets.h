@@ -19,7 +19,6 @@ inline constexpr std::string_view kConv2d = "torch.ops.aten.conv2d.default";
 inline constexpr std::string_view kConvolution = "torch.ops.aten.convolution.default";
 inline constexpr std::string_view kConvTranspose1d = "torch.ops.aten.conv_transpose1d.default";
 inline constexpr std::string_view kConvTranspose2d = "torch.ops.aten.conv_transpose2d.input";
-inline constexpr std::string_view kConvTranspose3d = "torch.ops.aten.conv_transpose3d.input";
 inline constexpr std::string_view kLinear = "torch.ops.aten.linear.default";
 inline constexpr std::string_view kMatmul = "torch.ops.aten.matmul.default";
 inline constexpr std::string_view kBmm = "torch.ops.aten.bmm.default";
@@ -32,12 +31,10 @@ inline constexpr std::string_view kDiv = "torch.ops.aten.div.Tensor";
 
 inline constexpr std::string_view kPrelu = "torch.ops.aten.prelu.default";
 inline constexpr std::string_view kRelu = "torch.ops.aten.relu.default";
-inline constexpr std::string_view kHardtanh = "torch.ops.aten.hardtanh.default";
 inline constexpr std::string_view kClamp = "torch.ops.aten.clamp.default";
 inline constexpr std::string_view kGelu = "torch.ops.aten.gelu.default";
 
 inline constexpr std::string_view kBatchNorm = "torch.ops.aten.batch_norm.default";
-inline constexpr std::string_view kBatchNormTraining = "torch.ops.aten._native_batch_norm_legit.default";
 inline constexpr std::string_view kBatchNormInference = "torch.ops.aten._native_batch_norm_legit_no_training.default";
 inline constexpr std::string_view kLayerNorm = "torch.ops.aten.layer_norm.default";
 inline constexpr std::string_view kAttention = "torch.ops.aten.scaled_dot_product_attention.default";

@@ -160,10 +160,6 @@ int64_t OnnxCall::whole_number(size_t i) {
   return *known;
 }
 
-std::vector<int64_t> OnnxCall::integers(size_t i, std::string_view name, std::vector<int64_t> if_none) {
-  return has(i) ? integers(i) : integers(name, std::move(if_none));
-}
-
 std::optional<std::vector<int64_t>> OnnxCall::axes(size_t i, size_t rank) {
   std::vector<int64_t> out;
   if (has(i)) out = integers(i);

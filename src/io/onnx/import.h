@@ -240,8 +240,6 @@ class OnnxCall {
   // Integers: of a constant, sizes with symbols, or what a run computes, as symbols of their own.
   bool is_sizes(size_t i) const;
   std::vector<SymInt> sizes(size_t i);
-  // Integers that are an input, or the attribute `name` in older opsets; `if_none` if neither is given.
-  std::vector<int64_t> integers(size_t i, std::string_view name, std::vector<int64_t> if_none);
   bool is_vector(size_t i);
   std::vector<int64_t> integers(size_t i);
   SymInt size(size_t i);           // the only one
