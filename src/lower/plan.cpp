@@ -21,9 +21,6 @@ int32_t quantized_bound(double bound, const PlanQParams& qparams) {
   return static_cast<int32_t>(std::clamp(steps, low, high)) + qparams.zero_point;
 }
 
-constexpr uint64_t kAlignment = 64;
-uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 // Bytes of the arena that one or more buffers (in-place chains) hold from the first writing step to the last reading
 // one.
 struct Tenancy {

@@ -101,6 +101,9 @@ struct PlanBuffer {
   Shape strides() const;  // in elements, by logical axis
 };
 
+// Buffers in the arena and in scratch memory begin at multiples of 64 bytes: the bytes that one of `bytes` takes there.
+inline uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Extents along H and W.
 struct Window2d {
   int64_t kernel_h = 1, kernel_w = 1;

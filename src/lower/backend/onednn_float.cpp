@@ -70,7 +70,6 @@ class AttentionStep : public CompiledStep {
   }
 
  private:
-  static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
   std::unique_ptr<PrimitiveStep> scores_, softmax_, values_;
   size_t score_bytes_, weight_bytes_;
 };
@@ -96,7 +95,6 @@ class ReorderedStep : public CompiledStep {
   }
 
  private:
-  static size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
   std::unique_ptr<PrimitiveStep> before_, inner_, behind_;
   size_t in_bytes_, out_bytes_;
 };

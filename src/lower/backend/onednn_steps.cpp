@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <mutex>
 
 #include "base/parallel.h"
 #include "kernel/gate.h"
@@ -63,7 +61,7 @@ class DynamicProductStep : public CompiledStep {
   }
 
  private:
-  size_t quantized_bytes() const { return (static_cast<size_t>(count_) + 63) / 64 * 64; }
+  size_t quantized_bytes() const { return aligned(static_cast<size_t>(count_)); }
   std::unique_ptr<PrimitiveStep> product_;
   DynamicRange range_;
   int64_t count_;
@@ -102,7 +100,9 @@ class GatedStep : public CompiledStep {
   }
 
  private:
-  size_t reals_bytes() const { return to_.out_is_float ? 0 : (static_cast<size_t>(part_.elements) * 4 + 63) / 64 * 64; }
+  size_t reals_bytes() const {
+    return to_.out_is_float ? 0 : aligned(static_cast<size_t>(part_.elements) * sizeof(float));
+  }
   std::unique_ptr<CompiledStep> product_;
   const kernel::GateTable* table_;
   kernel::Requantize to_;
