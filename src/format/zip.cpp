@@ -228,7 +228,7 @@ const ZipEntry* ZipReader::find(std::string_view name) const {
 }
 
 // The local header repeats the directory's entry; where they differ, other readers may see another file than this one.
-ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
+uint64_t ZipReader::data_offset(const ZipEntry& entry) const {
   const std::string where = what_ + ": the local header of '" + entry.name + "'";
   const uint64_t left = source_->size() - entry.header_offset;
   uint64_t size = std::min<uint64_t>(left, kLocalSize);
@@ -252,27 +252,27 @@ ZipReader::Location ZipReader::locate(const ZipEntry& entry) const {
     bad("the local header of '", entry.name, "' says ", packed, " bytes, the directory ", entry.compressed_size);
   if (entry.compressed_size > left - in.position())
     bad("the member '", entry.name, "' reaches beyond the end of the archive");
-  return {flags, entry.header_offset + in.position()};
+  QDQ_CHECK(!(flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name,
+            "' is encrypted; write the archive without a password");
+  return entry.header_offset + in.position();
 }
 
 uint64_t ZipReader::offset_of_stored(const ZipEntry& entry) const {
-  const Location at = locate(entry);
-  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  const uint64_t begin = data_offset(entry);
   QDQ_CHECK(entry.method == kStored, kInternal, what_, ": the member '", entry.name, "' is compressed");
   constexpr uint64_t kPiece = uint64_t{1} << 20;
   uint32_t crc = 0;
   for (uint64_t done = 0; !is_verified_ && done < entry.size; done += kPiece)
-    crc = crc32(source_->read(at.data_offset + done, std::min(kPiece, entry.size - done)).bytes(), crc);
+    crc = crc32(source_->read(begin + done, std::min(kPiece, entry.size - done)).bytes(), crc);
   if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
-  return at.data_offset;
+  return begin;
 }
 
 ByteData ZipReader::read(const ZipEntry& entry) const {
-  const Location at = locate(entry);
-  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  const uint64_t begin = data_offset(entry);
   QDQ_CHECK(entry.method == kStored || entry.method == kDeflated, kUnsupported, what_, ": the member '", entry.name,
             "' is compressed by method ", entry.method, "; only stored and deflated members are read");
-  ByteData data = source_->read(at.data_offset, entry.compressed_size);
+  ByteData data = source_->read(begin, entry.compressed_size);
   const ByteSpan packed = data.bytes();
   if (entry.method == kStored) {
     if (!is_verified_ && crc32(packed) != entry.crc)
@@ -302,18 +302,17 @@ void ZipReader::read_into(const ZipEntry& entry, std::span<std::byte> out) const
     release_pages(out);
     return;
   }
-  const Location at = locate(entry);
-  QDQ_CHECK(!(at.flags & kEncrypted), kUnsupported, what_, ": the member '", entry.name, "' is encrypted");
+  const uint64_t begin = data_offset(entry);
   constexpr size_t kPiece = size_t{1} << 24;
   uint32_t crc = 0;
   for (size_t done = 0; done < out.size(); done += kPiece) {
     const std::span<std::byte> piece = out.subspan(done, std::min(kPiece, out.size() - done));
-    const ByteData data = source_->read(at.data_offset + done, piece.size());
+    const ByteData data = source_->read(begin + done, piece.size());
     std::memcpy(piece.data(), data.bytes().data(), piece.size());
     if (!is_verified_) crc = crc32(piece, crc);
     release_pages(piece);
   }
-  source_->let_go(entry.header_offset, at.data_offset + entry.size - entry.header_offset);
+  source_->let_go(entry.header_offset, begin + entry.size - entry.header_offset);
   if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
 }
 

@@ -56,17 +56,14 @@ class ZipReader {
   uint64_t offset_of_stored(const ZipEntry& entry) const;
 
  private:
-  struct Location {
-    uint16_t flags;
-    uint64_t data_offset;
-  };
   struct Directory {
     uint64_t offset, size, count;
   };
   Directory find_directory() const;
   void read_directory(const Directory& directory);
   void check_overlaps() const;
-  Location locate(const ZipEntry& entry) const;
+  // Where the bytes of a member begin. Throws Error{kUnsupported} if they are encrypted.
+  uint64_t data_offset(const ZipEntry& entry) const;
   template <class... Parts> [[noreturn]] void bad(const Parts&... parts) const {
     fail(ErrorCode::kBadFile, what_, ": ", parts...);
   }
