@@ -1,6 +1,5 @@
 #include "cli/quantize_precision.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>

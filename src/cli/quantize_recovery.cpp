@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <optional>
 
 #include "cli/progress.h"

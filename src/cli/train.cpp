@@ -19,7 +19,6 @@
 #include "quant/explain.h"
 #include "recipe/recipe.h"
 #include "report/evaluation.h"
-#include "report/quantization_report.h"
 
 namespace qdq {
 

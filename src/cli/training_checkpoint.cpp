@@ -1,7 +1,5 @@
 #include "cli/training_checkpoint.h"
 
-#include <cmath>
-
 namespace qdq {
 namespace {
 

@@ -1,6 +1,5 @@
 // Scaled dot-product attention on the portable loops: two products and a softmax for some queries at a time.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // Operators along axes on the portable loops: softmax, reductions, concatenation.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <numeric>
 

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/parallel.h"
 #include "exec/simd.h"
 #include "exec/simd_obstacles.h"
 #include "kernel/math.h"

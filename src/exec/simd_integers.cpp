@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "exec/simd.h"
-#include "exec/simd_obstacles.h"
 #include "kernel/conv_int8.h"
 #include "kernel/convert.h"
 #include "kernel/observe.h"

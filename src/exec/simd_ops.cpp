@@ -1,9 +1,6 @@
 // The portable float backend: operators that run on the loops of kernel/, with weights packed once.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <iterator>
-#include <limits>
 
 #include "exec/op_backend.h"
 #include "exec/simd.h"

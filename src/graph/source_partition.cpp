@@ -2,7 +2,6 @@
 #include "graph/source_partition.h"
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
 namespace qdq {

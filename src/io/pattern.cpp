@@ -1,8 +1,6 @@
 // Reading names out of an exported function's result.
 #include "io/pattern.h"
 
-#include <algorithm>
-
 #include "format/json.h"
 
 namespace qdq {

@@ -1,8 +1,6 @@
 // Node metadata as text and back.
 #include "io/pt2_metadata.h"
 
-#include <algorithm>
-
 namespace qdq {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "kernel/compare.h"
 
-#include <algorithm>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernel/compare_hwy.cpp"
 #include "kernel/targets_hwy.h"

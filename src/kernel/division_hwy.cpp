@@ -1,8 +1,6 @@
 // Rests of divisions of arrays: the formulas of division.h in vectors, and one by one where these do not hold.
 #include "kernel/division.h"
 
-#include <algorithm>
-
 #include "base/parallel.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,7 +1,6 @@
 // Fourier transforms by the factors of the length (Cooley and Tukey); vectors run along rows.
 #include "kernel/fourier.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #undef HWY_TARGET_INCLUDE

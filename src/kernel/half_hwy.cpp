@@ -1,8 +1,6 @@
 // Halves and floats by arithmetic on their bits, so that instruction sets without halves give the same.
 #include "kernel/half.h"
 
-#include <algorithm>
-
 #include "base/parallel.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,5 +1,4 @@
 // Functions of kernel/math.h that take every argument in vectors of any width: each operation is that of four lanes.
-#include <algorithm>
 #include <limits>
 
 #include "base/parallel.h"

@@ -1,6 +1,5 @@
 // Trigonometric and hyperbolic functions, their inverses, and other bases than e; in double, in vectors of any width,
 // and rounded once.
-#include <algorithm>
 
 #include "base/parallel.h"
 #include "kernel/math.h"

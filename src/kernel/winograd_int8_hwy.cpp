@@ -1,8 +1,6 @@
 // The transforms around the products of Winograd's convolution: those of one axis, and what applies them to both.
 #include "kernel/winograd_int8.h"
 
-#include <algorithm>
-
 #include "kernel/gemm_int8.h"
 
 #undef HWY_TARGET_INCLUDE

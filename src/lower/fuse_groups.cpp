@@ -1,5 +1,4 @@
 // Linear layers whose weights stay packed: 4 or 8 bits with a scale for each group of a row.
-#include <algorithm>
 
 #include "lower/fuser.h"
 #include "op/targets.h"

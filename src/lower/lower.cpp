@@ -5,7 +5,6 @@
 #include <chrono>
 #include <list>
 #include <map>
-#include <unordered_set>
 
 #include "base/undo.h"
 #include "exec/interpreter.h"

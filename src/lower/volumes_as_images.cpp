@@ -4,7 +4,6 @@
 #include <array>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "lower/as_images.h"
 #include "lower/fuse_nodes.h"

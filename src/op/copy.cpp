@@ -1,5 +1,4 @@
 // Operators that copy elements without changing them (but for their dtype): copies, conversions, repetition, reversal.
-#include <algorithm>
 
 #include "op/elements.h"
 #include "op/families.h"

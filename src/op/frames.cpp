@@ -1,8 +1,6 @@
 // torch.stft and torch.istft: Fourier transforms of the frames of a signal, made of other operators as PyTorch's are
 // (ATen/native/SpectralOps.cpp). Each is written once, for shapes and for tensors.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "op/elements.h"
 #include "op/families.h"

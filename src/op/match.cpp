@@ -2,7 +2,6 @@
 #include "op/match.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_set>
 
 #include "op/op.h"

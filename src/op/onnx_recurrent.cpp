@@ -1,6 +1,5 @@
 // Recurrent cells as ONNX has them and PyTorch does not: with other activations, clipped sums, peepholes, or sequences
 // of different length.
-#include <cctype>
 
 #include "op/elements.h"
 #include "op/families.h"

@@ -1,6 +1,4 @@
 // Functions of two operands, element by element, with broadcasting and type promotion: arithmetic, comparisons, bits.
-#include <bit>
-#include <cstring>
 #include <limits>
 #include <numeric>
 

@@ -1,5 +1,4 @@
 // Operators that others make up and that rearrange elements: joining, taking apart, flips, transpositions, diagonals.
-#include <algorithm>
 
 #include "op/composed.h"
 #include "op/elements.h"

@@ -6,7 +6,6 @@
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/fourier.h"
-#include "tensor/complex.h"
 
 namespace qdq {
 namespace {

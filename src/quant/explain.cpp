@@ -6,7 +6,6 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <unordered_map>
 
 #include "op/control_flow.h"
 #include "op/facts.h"

@@ -2,7 +2,6 @@
 #include "quant/fold_batch_norm.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "graph/dead_code.h"

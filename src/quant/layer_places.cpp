@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "op/facts.h"
 #include "quant/layers.h"
 
 namespace qdq {

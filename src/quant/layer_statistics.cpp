@@ -1,7 +1,6 @@
 #include "quant/layer_statistics.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <unordered_map>
 

@@ -6,7 +6,6 @@
 #include "base/disk_blocks.h"
 #include "base/memory.h"
 #include "exec/footprint.h"
-#include "op/facts.h"
 #include "op/targets.h"
 #include "quant/constant_fold.h"
 #include "quant/observer_map.h"

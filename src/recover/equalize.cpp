@@ -1,8 +1,6 @@
 // Equalization of channels between layers.
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 
 #include "base/undo.h"
 #include "kernel/difference.h"

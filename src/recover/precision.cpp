@@ -1,7 +1,6 @@
 #include "recover/precision.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 
 #include "base/stable_sort.h"

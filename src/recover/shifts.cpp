@@ -1,7 +1,6 @@
 // Shifts of channels between layers: absorption of high biases, and channels moved to the middle of the range.
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "base/undo.h"
 #include "op/facts.h"

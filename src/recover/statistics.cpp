@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "op/facts.h"
 #include "quant/observers/qparams.h"
 #include "recover/moments.h"
 #include "recover/seams.h"

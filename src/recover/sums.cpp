@@ -1,5 +1,4 @@
 // Sums and products of activations whose range explodes.
-#include <unordered_set>
 
 #include "base/stable_sort.h"
 #include "base/undo.h"

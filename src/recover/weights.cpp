@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/undo.h"
-#include "quant/observers/observer_statistics.h"
 #include "quant/prepared_impl.h"
 #include "recover/recovery.h"
 

@@ -1,7 +1,6 @@
 // The statistics of a prepared program as a value, and back.
 #include "state/calibration_state.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "base/disk_blocks.h"

@@ -1,5 +1,4 @@
 // Gradients of element-wise operators (tools/autograd/derivatives.yaml of PyTorch 2.6 has the formulas).
-#include <cmath>
 #include <limits>
 
 #include "base/parallel.h"

@@ -2,8 +2,6 @@
 // FunctionsManual.cpp of PyTorch 2.6 has the formulas).
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
 
 #include "op/math.h"
 #include "train/backward.h"

@@ -1,5 +1,4 @@
 // Gradients of windows in three axes, and of others that images of two axes make up.
-#include <algorithm>
 
 #include "train/composition.h"
 

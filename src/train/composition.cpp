@@ -2,7 +2,6 @@
 #include "op/targets.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace qdq {
 

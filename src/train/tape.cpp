@@ -1,7 +1,6 @@
 #include "train/tape.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "quant/observers/learnable_fake_quantize.h"

@@ -12,7 +12,6 @@
 #include <map>
 #include <string>
 
-#include "base/parallel.h"
 #include "exec/interpreter.h"
 #include "format/npz.h"
 #include "io/pt2.h"

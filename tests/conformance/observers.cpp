@@ -1,6 +1,5 @@
 // Conformance of observers and fake quantizers alone: settings, state after every batch, qparams, refusals. All numbers
 // must be those of PyTorch to the last bit, which is stricter than the tolerances in the cases.
-#include <cmath>
 #include <memory>
 
 #include "conformance/conformance.h"

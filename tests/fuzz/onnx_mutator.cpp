@@ -1,5 +1,4 @@
 // How libFuzzer changes ONNX models: a byte now and then, else one thing that a graph is made of.
-#include <algorithm>
 #include <cstring>
 
 #include "fuzz/onnx_mutations.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "op/targets.h"
 #include "tensor/strings.h"
 
 namespace qdq {

@@ -1,6 +1,5 @@
 // What ONNX files tell of the modules that their nodes come from (torch/onnx/_internal/exporter/_core.py,
 // _set_node_metadata).
-#include <algorithm>
 
 #include "io/onnx/import.h"
 

@@ -7,7 +7,6 @@
 #include "io/onnx/import.h"
 #include "io/onnx/chains.h"
 #include "io/onnx/window.h"
-#include "op/targets.h"
 
 namespace qdq {
 namespace {

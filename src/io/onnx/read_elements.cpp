@@ -1,5 +1,4 @@
 // ONNX operators that compute each element by itself: arithmetic, comparisons, activations, casts.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,11 +1,9 @@
 // Operators of ONNX Runtime (com.microsoft) that its optimizers write: layers with what stands behind them, and
 // functions of several elements at once.
-#include <algorithm>
 
 #include "io/onnx/import.h"
 #include "io/onnx/chains.h"
 #include "io/onnx/window.h"
-#include "op/targets.h"
 
 namespace qdq {
 namespace {

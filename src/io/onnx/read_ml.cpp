@@ -1,8 +1,6 @@
 // ONNX operators of domain ai.onnx.ml, but for trees: classifiers, regressors and what stands around them.
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <map>
 #include <numbers>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "io/onnx/chains.h"
-#include "tensor/strings.h"
 
 namespace qdq {
 namespace {

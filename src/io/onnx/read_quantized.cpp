@@ -2,9 +2,6 @@
 // between dequantize and quantize nodes, which lowering joins to integer kernels.
 #include "io/onnx/quantized.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "io/onnx/window.h"
 #include "op/targets.h"
 

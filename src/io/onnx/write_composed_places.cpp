@@ -1,11 +1,8 @@
 // ATen operators that ONNX does not have, spelled out in those that it has: of places, windows, searches, grids.
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 #include "io/onnx/export.h"
 #include "op/resize.h"
-#include "op/targets.h"
 
 namespace qdq {
 namespace {

@@ -1,5 +1,4 @@
 // ATen operators that ONNX does not have, spelled out in those that it has: what few networks contain.
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -1,7 +1,6 @@
 // ATen's layers as ONNX ones: what has weights, windows, normalization, attention or quantization.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 

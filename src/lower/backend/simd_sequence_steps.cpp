@@ -1,7 +1,6 @@
 // The steps of sequence models on the portable kernels, and dynamic layers in integers.
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "base/parallel.h"

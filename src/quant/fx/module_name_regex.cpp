@@ -4,9 +4,7 @@
 #include "quant/fx/module_name_regex.h"
 
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/error.h"

@@ -1,7 +1,6 @@
 // The fake quantizers' forward passes.
 #include "quant/observers/fake_quantize.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>

@@ -2,7 +2,6 @@
 #include "quant/observers/observer_histogram.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>

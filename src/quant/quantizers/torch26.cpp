@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "op/facts.h"
-
 namespace qdq {
 
 namespace {

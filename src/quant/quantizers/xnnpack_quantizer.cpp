@@ -6,7 +6,6 @@
 
 #include "op/facts.h"
 #include "op/targets.h"
-#include "quant/observer_map.h"
 #include "quant/quantizers/torch26.h"
 
 namespace qdq {

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "format/json.h"
 #include "format/npz.h"
 #include "io/pt2.h"

@@ -2,7 +2,6 @@
 // make_suite.py).
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -1,7 +1,6 @@
 // Floats that ONNX's operators, or ONNX Runtime's, do not take: what is written computes in float32.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 

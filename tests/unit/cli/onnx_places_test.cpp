@@ -1,8 +1,6 @@
 // What is written of operators that choose and write places of a tensor.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"

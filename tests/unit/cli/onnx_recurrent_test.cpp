@@ -1,8 +1,6 @@
 // How layers over sequences are written to ONNX.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"

@@ -1,5 +1,4 @@
 // Models that select, as NonMaxSuppression does: the number of their results changes from run to run.
-#include <cmath>
 
 #include "format/onnx_file.h"
 #include "unit/cli/cli_fixture.h"

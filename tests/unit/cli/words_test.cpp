@@ -1,7 +1,6 @@
 // What the command line says and takes beside its work: help, JSON, quiet, colors, completions, the manual, doubts.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <sstream>
 
 #include "format/bytes.h"

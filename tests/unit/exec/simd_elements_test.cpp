@@ -9,7 +9,6 @@
 #include <limits>
 #include <string>
 
-#include "base/parallel.h"
 #include "unit/exec/small_net.h"
 
 namespace qdq::simd_elements_test {

@@ -7,7 +7,6 @@
 #include <ostream>
 #include <random>
 
-#include "base/parallel.h"
 #include "lower/step_backend.h"
 
 namespace qdq::steps_test {

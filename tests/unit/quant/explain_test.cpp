@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "exec/interpreter.h"
 #include "graph/shown_module.h"

@@ -5,7 +5,6 @@
 
 #include "exec/interpreter.h"
 #include "program_builder.h"
-#include "quant/constant_fold.h"
 #include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"

@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "base/parallel.h"
 #include "exec/interpreter.h"
 #include "op/targets.h"

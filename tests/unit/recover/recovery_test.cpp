@@ -11,7 +11,6 @@
 #include <map>
 
 #include "base/parallel.h"
-#include "op/facts.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "unit/recover/networks.h"
 

@@ -1,16 +1,11 @@
 // Remedies that leave sums and outputs unrounded.
 #include "quant/explain.h"
-#include "recover/judged_outputs.h"
 #include "recover/recovery.h"
 #include "recover/precision.h"
 #include "recover/sensitivity.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <map>
-
-#include "base/parallel.h"
 #include "op/facts.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "unit/recover/networks.h"
