@@ -2,25 +2,14 @@
 // with the sizes that it finds.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "exec/interpreter.h"
 #include "format/npz.h"
+#include "golden_bytes.h"
 #include "io/pt2.h"
-#include "source_dir.h"
 #include "unit/lower/graph_builder.h"
 
 namespace qdq {
 namespace {
-
-std::vector<std::byte> read_golden(const std::string& name) {
-  std::ifstream file(std::filesystem::path(kSourceDir) / "tests/golden/op" / name, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
-  return {begin, begin + text.size()};
-}
 
 void expect_close(const Tensor& found, const Tensor& wanted) {
   ASSERT_EQ(found.sizes(), wanted.sizes());
@@ -31,11 +20,11 @@ void expect_close(const Tensor& found, const Tensor& wanted) {
 // tests/golden/make_op.py, rows(): the rows of x with a positive sum through two layers, the elements above 0.5, the
 // different remainders, and a number of rows as a size; "x0", "x1" are inputs, "x0_out2" is a result.
 TEST(ValueSizes, AProgramOfTorchExportRunsAsInPyTorch) {
-  const Program program = load_pt2(read_golden("rows.pt2"));
+  const Program program = load_pt2(golden_bytes("op/rows.pt2"));
   EXPECT_EQ(program.graph->find("nonzero")->meta.val.tensor()->sizes[0].to_string(), "u0");
   Program saved = load_pt2(save_pt2(program));
   std::map<std::string, Tensor> arrays;
-  for (format::NamedTensor& array : format::read_npz(read_golden("rows.npz"))) arrays[array.name] = array.tensor;
+  for (format::NamedTensor& array : format::read_npz(golden_bytes("op/rows.npz"))) arrays[array.name] = array.tensor;
   for (const Program* one : {&program, static_cast<const Program*>(&saved)}) {
     Session fused = lower(*one), plain = lower(*one, {{"reference"}, false});
     for (const std::string input : {"x0", "x1", "x0"})
@@ -48,7 +37,7 @@ TEST(ValueSizes, AProgramOfTorchExportRunsAsInPyTorch) {
 }
 
 TEST(ValueSizes, FilesHaveARangeForEachAsPyTorchWants) {
-  Program program = load_pt2(read_golden("rows.pt2"));
+  Program program = load_pt2(golden_bytes("op/rows.pt2"));
   program.symbol_ranges.clear();
   const Program saved = load_pt2(save_pt2(program));
   for (const char* symbol : {"s0", "u0", "u1"}) {

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "message_of.h"
 #include "unit/base/limited_memory.h"
 
 namespace qdq::disk_test {
@@ -34,15 +35,7 @@ class DiskTest : public testing::Test {
     const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
     return {bytes, bytes + text.size()};
   }
-  static std::string refusal(const std::function<void()>& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code, ErrorCode::kIo);
-      return error.message;
-    }
-    return "nothing was refused";
-  }
+  static std::string refusal(const std::function<void()>& work) { return message_of(work, ErrorCode::kIo); }
 
   const std::string folder = (fs::temp_directory_path() / concat("qdq_disk_", getpid())).string();
 };

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/process_memory.h"
+#include "message_of.h"
 #include "unit/base/limited_memory.h"
 
 namespace qdq::memory_test {
@@ -16,13 +17,7 @@ namespace {
 constexpr bool kShortAddresses = sizeof(void*) == 4;
 
 std::string refusal(uint64_t bytes, std::string_view what) {
-  try {
-    check_memory(bytes, what);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
-    return error.message;
-  }
-  return "nothing was refused";
+  return message_of([&] { check_memory(bytes, what); }, ErrorCode::kOutOfMemory);
 }
 
 TEST(Memory, WhatDoesNotFitIsRefusedInOneSentence) {

@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "golden_bytes.h"
 #include "io/pt2.h"
 #include "lower/step_backend.h"
 #include "lower/lower.h"
-#include "source_dir.h"
 
 namespace qdq::bf16_test {
 namespace {
@@ -20,14 +17,6 @@ namespace {
 using format::Json;
 
 const LowerOptions kInBf16{.backends = {}, .fuse = true, .bf16 = true};
-
-std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/bf16" / name, std::ios::binary);
-  EXPECT_TRUE(in.good()) << name;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
-  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return {begin, begin + bytes.size()};
-}
 
 Tensor tensor_of(const Json& values, const Json& shape) {
   Tensor out = Tensor::empty(shape.get<Shape>(), DType::kF32);
@@ -51,11 +40,11 @@ double difference(const Tensor& found, const Tensor& wanted) {
 class Bf16 : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    const std::vector<std::byte> bytes = read_file("bf16.json");
+    const std::vector<std::byte> bytes = golden_bytes("bf16/bf16.json");
     facts_ = format::parse_json(format::text_of(bytes), "bf16.json").at(GetParam());
     x_ = tensor_of(facts_["input"], facts_["input_shape"]);
   }
-  Program program(const char* ending) { return load_pt2(read_file(GetParam() + ending)); }
+  Program program(const char* ending) { return load_pt2(golden_bytes("bf16/" + GetParam() + ending)); }
   Tensor expected(const char* kind, const char* dtype) { return tensor_of(facts_[kind][dtype], facts_[kind]["shape"]); }
 
   Json facts_;

@@ -3,18 +3,16 @@
 
 #include <gmock/gmock.h>
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 
 #include "format/json.h"
+#include "golden_bytes.h"
 #include "io/model.h"
 #include "io/onnx.h"
 #include "lower/plan.h"
+#include "message_of.h"
 #include "op/facts.h"
-#include "source_dir.h"
 #include "unit/cli/cli_fixture.h"
 
 namespace qdq::decoder_test {
@@ -32,10 +30,8 @@ struct DecoderCase {
 
 const std::map<std::string, DecoderCase>& decoders() {
   static const std::map<std::string, DecoderCase> cases = [] {
-    std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/programs/decoder.npz", std::ios::binary);
-    const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
     std::map<std::string, DecoderCase> out;
-    for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), "npz")) {
+    for (const format::NamedTensor& array : format::read_npz(golden_bytes("programs/decoder.npz"), "decoder.npz")) {
       const size_t slash = array.name.find('/');
       DecoderCase& one = out[array.name.substr(0, slash)];
       const std::string what = array.name.substr(slash + 1);
@@ -141,15 +137,6 @@ TEST(Decoder, WhatIsInFrontOfProductsIsFused) {
     EXPECT_EQ(writes + static_cast<int>(session.program().buffer_mutations.size()), 5);
     EXPECT_GE(writes, 4);
   }
-}
-
-std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
 }
 
 TEST(Decoder, SaysInOneSentenceWhatDoesNotFit) {

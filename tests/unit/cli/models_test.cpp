@@ -5,34 +5,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
+#include "golden_bytes.h"
 #include "recipe/recipe.h"
 #include "exec/interpreter.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
-#include "source_dir.h"
 
 namespace qdq::models_test {
 namespace {
 
 using format::Json;
 
-std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/models" / name, std::ios::binary);
-  EXPECT_TRUE(in.good()) << name;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
-  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return {begin, begin + bytes.size()};
-}
-
 const Json& facts() {
   static const Json all = [] {
-    const std::vector<std::byte> bytes = read_file("models.json");
+    const std::vector<std::byte> bytes = golden_bytes("models/models.json");
     return format::parse_json(format::text_of(bytes), "models.json");
   }();
   return all;
@@ -82,7 +71,7 @@ std::vector<std::string> targets_of(const Program& program) {
 
 class Models : public testing::TestWithParam<std::string> {
  protected:
-  Program program = load_pt2(read_file(GetParam() + ".pt2"));
+  Program program = load_pt2(golden_bytes("models/" + GetParam() + ".pt2"));
   const Json& golden = facts()[GetParam()];
   std::vector<Tensor> inputs = tensors_of(golden["inputs"]);
 };

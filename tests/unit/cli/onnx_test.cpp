@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "cli/cli.h"
 #include "exec/interpreter.h"
 #include "format/npz.h"
+#include "golden_bytes.h"
 #include "io/model.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -23,7 +21,6 @@
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "tensor/strings.h"
 #include "unit/cli/memory_host.h"
-#include "source_dir.h"
 
 namespace qdq::onnx_test {
 namespace {
@@ -34,11 +31,8 @@ struct Case {
 };
 
 std::map<std::string, Case> cases(const std::string& file) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / file, std::ios::binary);
-  EXPECT_TRUE(in.good()) << file;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::map<std::string, Case> out;
-  for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), file)) {
+  for (const format::NamedTensor& array : format::read_npz(golden_bytes("onnx/" + file), file)) {
     const size_t slash = array.name.rfind('/');
     Case& c = out[array.name.substr(0, slash)];
     const std::string what = array.name.substr(slash + 1);
@@ -453,19 +447,11 @@ TEST(OnnxCommandLine, TakesAndWritesBothKinds) {
   EXPECT_NE(host.err.find("wanted one that ends in .onnx or .pt2"), std::string::npos) << host.err;
 }
 
-std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / name, std::ios::binary);
-  EXPECT_TRUE(in.good()) << name;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
-  const format::ByteSpan view = format::bytes_of({bytes.data(), bytes.size()});
-  return {view.begin(), view.end()};
-}
-
 TEST(OnnxCommandLine, ReadsTensorsInOtherFiles) {
   const Case c = cases("networks.npz").at("vision");
   MemoryHost host;
-  host.contents["models/vision.onnx"] = read_file("external/vision.onnx");
-  host.contents["models/vision.onnx.data"] = read_file("external/vision.onnx.data");
+  host.contents["models/vision.onnx"] = golden_bytes("onnx/external/vision.onnx");
+  host.contents["models/vision.onnx.data"] = golden_bytes("onnx/external/vision.onnx.data");
   host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", c.inputs[0]}});
   const auto run = [&] {
     return run_cli(std::vector<std::string>{"run", "models/vision.onnx", "--inputs", "x.npz", "-o", "y.npz"}, host);
@@ -480,7 +466,7 @@ TEST(OnnxCommandLine, ReadsTensorsInOtherFiles) {
   EXPECT_EQ(run(), 1);
   EXPECT_NE(host.err.find("cannot read models/vision.onnx.data"), std::string::npos) << host.err;
   try {
-    load_onnx(read_file("external/vision.onnx"));
+    load_onnx(golden_bytes("onnx/external/vision.onnx"));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);

@@ -2,33 +2,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "format/bytes.h"
 #include "format/json.h"
+#include "golden_bytes.h"
 #include "graph/source_partition.h"
 #include "io/pattern.h"
 #include "io/pt2.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
-#include "source_dir.h"
 
 namespace qdq::patterns_test {
 namespace {
 
 using Json = nlohmann::json;  // objects are equal in any order of their fields
 
-std::vector<std::byte> golden(const std::string& name) {
-  const std::string path = concat(kSourceDir, "/tests/golden/patterns/", name);
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-  return {bytes, bytes + text.size()};
-}
 const Json& facts() {
-  static const Json facts = format::parse_json(format::text_of(golden("facts.json")), "facts.json");
+  static const Json facts = format::parse_json(format::text_of(golden_bytes("patterns/facts.json")), "facts.json");
   return facts;
 }
 
@@ -43,10 +33,10 @@ Json operators(const std::vector<Node*>& nodes, bool sorted = false) {
 TEST(PatternGolden, FindsWhatPyTorchFinds) {
   size_t found = 0;
   for (const auto& [model, of_model] : facts()["matches"].items()) {
-    const Program program = load_pt2(golden(model + ".pt2"));
+    const Program program = load_pt2(golden_bytes("patterns/" + model + ".pt2"));
     for (const auto& [key, wanted] : of_model.items()) {
       const MatchOptions options{.ignore_literals = key.ends_with(" ignore_literals")};
-      const Pattern pattern = pattern_of(load_pt2(golden(key.substr(0, key.find(' ')) + ".pt2")));
+      const Pattern pattern = pattern_of(load_pt2(golden_bytes("patterns/" + key.substr(0, key.find(' ')) + ".pt2")));
       Json matches = Json::array();
       for (const Match& match : find_matches(*program.graph, pattern, options)) {
         Json names = Json::object();
@@ -63,7 +53,7 @@ TEST(PatternGolden, FindsWhatPyTorchFinds) {
 
 TEST(PatternGolden, PartitionsAreThoseOfPyTorch) {
   for (const auto& [model, of_model] : facts()["partitions"].items()) {
-    const Program program = load_pt2(golden(model + ".pt2"));
+    const Program program = load_pt2(golden_bytes("patterns/" + model + ".pt2"));
     for (const Json& entry : of_model) {
       Json partitions = Json::array();
       for (const SourcePartition& partition :
@@ -82,7 +72,7 @@ TEST(PatternGolden, PartitionsAreThoseOfPyTorch) {
 
 TEST(PatternGolden, SequencesAreThoseOfPyTorch) {
   for (const auto& [model, of_model] : facts()["sequences"].items()) {
-    const Program program = load_pt2(golden(model + ".pt2"));
+    const Program program = load_pt2(golden_bytes("patterns/" + model + ".pt2"));
     for (const Json& entry : of_model) {
       Json chains = Json::array();
       for (const auto& chain : find_sequential_partitions(*program.graph, entry[0].get<std::vector<std::string>>())) {
@@ -99,7 +89,7 @@ TEST(PatternGolden, SequencesAreThoseOfPyTorch) {
 TEST(PatternGolden, ProvenanceIsKeptAsInPyTorch) {
   for (const auto& [model, recipes] : facts()["provenance"].items())
     for (const auto& [recipe, wanted] : recipes.items()) {
-      Program program = load_pt2(golden(model + ".pt2"));
+      Program program = load_pt2(golden_bytes("patterns/" + model + ".pt2"));
       const TensorMeta& input = *program.graph->placeholders().at(0)->meta.val.tensor();
       Shape sizes;
       for (const SymInt& size : input.sizes) sizes.push_back(*size.constant());

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "exec/interpreter.h"
 #include "format/npz.h"
+#include "golden_bytes.h"
 #include "io/onnx.h"
 #include "io/pt2.h"
 #include "lower/lower.h"
@@ -20,7 +18,6 @@
 #include "quant/quantizers/pattern_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
-#include "source_dir.h"
 #include "tensor/complex.h"
 #include "unit/format/expect_error.h"
 
@@ -36,11 +33,8 @@ struct Golden {
 };
 
 std::map<std::string, Golden> read_golden(const std::string& file) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden" / file, std::ios::binary);
-  EXPECT_TRUE(in.good()) << file;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::map<std::string, Golden> out;
-  for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), file)) {
+  for (const format::NamedTensor& array : format::read_npz(golden_bytes(file), file)) {
     const size_t slash = array.name.rfind('/');
     Golden& golden = out[array.name.substr(0, slash)];
     const std::string what = array.name.substr(slash + 1);

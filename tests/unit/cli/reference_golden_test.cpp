@@ -5,16 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "exec/interpreter.h"
 #include "format/bytes.h"
 #include "format/json.h"
 #include "format/zip.h"
+#include "golden_bytes.h"
 #include "io/pt2.h"
-#include "source_dir.h"
 
 namespace qdq::reference_golden_test {
 namespace {
@@ -29,16 +26,8 @@ double largest_difference(const Program& a, const Program& b, const std::vector<
 
 // tests/golden/quant/reference*, made by make_reference.py: PyTorch's rewriting of the same programs.
 
-std::vector<std::byte> read_file(const std::string& name) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/quant" / name, std::ios::binary);
-  EXPECT_TRUE(in.good()) << name;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
-  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
-  return {begin, begin + bytes.size()};
-}
-
 format::Json facts() {
-  const std::vector<std::byte> bytes = read_file("reference.json");
+  const std::vector<std::byte> bytes = golden_bytes("quant/reference.json");
   return format::parse_json(format::text_of(bytes), "reference.json");
 }
 
@@ -57,7 +46,7 @@ std::vector<Tensor> inputs_of(const format::Json& golden) {
 
 // A file names every result of a call; what nobody reads is gone when convert_pt2e comes to the rewriting.
 Program quantized_program(const std::string& name) {
-  Program program = load_pt2(read_file("reference_" + name + ".pt2"));
+  Program program = load_pt2(golden_bytes("quant/reference_" + name + ".pt2"));
   program.graph->eliminate_dead_code();
   return program;
 }
@@ -96,7 +85,7 @@ TEST(ReferenceGolden, IsWrittenAndReadAsPyTorchDoes) {
   const format::Json& golden = all["linear"];
   const std::vector<Tensor> inputs = inputs_of(golden);
   const Tensor expected = tensor_of(golden["output"], {static_cast<int64_t>(golden["output"].size())});
-  const Program theirs = load_pt2(read_file("rewritten_linear.pt2"));
+  const Program theirs = load_pt2(golden_bytes("quant/rewritten_linear.pt2"));
   EXPECT_TRUE(bitwise_equal(flat_output(theirs, inputs), expected));
 
   Program program = quantized_program("linear");

@@ -6,7 +6,7 @@
 #include "format/npz.h"
 #include "format/torch_file.h"
 #include "format/zip.h"
-#include "unit/format/golden_file.h"
+#include "golden_bytes.h"
 #include "unit/fuzz_random.h"
 
 #define LLVMFuzzerTestOneInput fuzz_zip
@@ -95,8 +95,8 @@ TEST(Fuzz, Zip) {
   ZipWriter wide({64, true});
   wide.add("a/b", bytes_of("some bytes"));
   wide.add("c", {});
-  const Bytes npz = golden_file("image.npz");
-  fuzz(fuzz_zip, {wide.finish(), golden_file("nested.pt"), npz}, 700);
+  const Bytes npz = golden_bytes("format/image.npz");
+  fuzz(fuzz_zip, {wide.finish(), golden_bytes("format/nested.pt"), npz}, 700);
 }
 
 TEST(Fuzz, Npz) {
@@ -107,7 +107,7 @@ TEST(Fuzz, Npz) {
 TEST(Fuzz, Pickle) {
   std::vector<Bytes> seeds;
   for (const char* name : {"dtypes", "nested", "refused"})
-    seeds.push_back(zip_member(golden_file(std::string(name) + ".pt"), std::string(name) + "/data.pkl"));
+    seeds.push_back(zip_member(golden_bytes("format/" + std::string(name) + ".pt"), std::string(name) + "/data.pkl"));
   seeds.push_back(
       text(std::string("\x80\x04\x95\x20\0\0\0\0\0\0\0\x8c\x01k\x94\x8c\x01m\x94\x93\x94)\x81}(h\0]\x94("
                        "K\1e\x85ub.",
@@ -115,7 +115,9 @@ TEST(Fuzz, Pickle) {
   fuzz(fuzz_pickle, seeds, 1200);
 }
 
-TEST(Fuzz, TorchFile) { fuzz(fuzz_torch_file, {golden_file("nested.pt"), golden_file("dtypes.pt")}, 1500); }
+TEST(Fuzz, TorchFile) {
+  fuzz(fuzz_torch_file, {golden_bytes("format/nested.pt"), golden_bytes("format/dtypes.pt")}, 1500);
+}
 
 TEST(Fuzz, Json) {
   fuzz(fuzz_json,
@@ -130,7 +132,7 @@ TEST(Fuzz, Json) {
 TEST(Fuzz, Image) {
   std::vector<Bytes> seeds;
   for (const char* name : {"gradient.png", "gradient.bmp", "gradient.jpg", "gradient_gray.png", "gradient_rgba.png"})
-    seeds.push_back(golden_file(name));
+    seeds.push_back(golden_bytes(std::string("format/") + name));
   fuzz(fuzz_image, seeds, 600);
 }
 

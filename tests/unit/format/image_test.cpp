@@ -8,14 +8,14 @@
 
 #include "format/json.h"
 #include "format/npz.h"
+#include "golden_bytes.h"
 #include "unit/format/expect_error.h"
-#include "unit/format/golden_file.h"
 
 namespace qdq::format::image_test {
 namespace {
 
 Tensor golden(std::string_view name) {
-  static const std::vector<NamedTensor> arrays = read_npz(golden_file("image.npz"));
+  static const std::vector<NamedTensor> arrays = read_npz(golden_bytes("format/image.npz"));
   for (const NamedTensor& entry : arrays)
     if (entry.name == name) return entry.tensor;
   throw Error(ErrorCode::kInternal, "no array " + std::string(name));
@@ -32,13 +32,14 @@ Tensor pixels_after(const std::string& json) {
 
 TEST(Image, PngAndBmpDecodeToTheirPixels) {
   for (const char* name : {"gradient.png", "gradient.bmp", "gradient_rgba.png"})
-    EXPECT_TRUE(bitwise_equal(decode_image(golden_file(name), name), golden("pixels"))) << name;
-  const Tensor gray = decode_image(golden_file("gradient_gray.png"));
+    EXPECT_TRUE(bitwise_equal(decode_image(golden_bytes(std::string("format/") + name), name), golden("pixels")))
+        << name;
+  const Tensor gray = decode_image(golden_bytes("format/gradient_gray.png"));
   for (int64_t c = 0; c < 3; ++c) EXPECT_TRUE(bitwise_equal(gray.select(2, c), golden("gray").select(0, 0)));
 }
 
 TEST(Image, JpegDecodesWithinThreeLevelsOfLibjpeg) {
-  const Tensor image = decode_image(golden_file("gradient.jpg")), expected = golden("jpeg");
+  const Tensor image = decode_image(golden_bytes("format/gradient.jpg")), expected = golden("jpeg");
   ASSERT_EQ(image.sizes(), expected.sizes());
   int worst = 0;
   for (int64_t i = 0; i < image.numel(); ++i)
@@ -102,28 +103,28 @@ TEST(Image, BadImagesAreRefused) {
            {std::string("\0\0\0\x1c", 4) + "ftypheic....", "HEIC"},
            {"<!doctype html>", "text"}})
     refuse(Bytes(bytes_of(beginning).begin(), bytes_of(beginning).end()), none + "it is a " + name);
-  Bytes jpeg = golden_file("gradient.jpg");
+  Bytes jpeg = golden_bytes("format/gradient.jpg");
   jpeg.resize(12);
   refuse(jpeg, none + "its end is missing");
   // The header and half of the scan are there: the rest of the pixels is not made up.
-  jpeg = golden_file("gradient.jpg");
+  jpeg = golden_bytes("format/gradient.jpg");
   jpeg.resize(jpeg.size() - 20);
   refuse(jpeg, "cat.jpg cannot be decoded: its end is missing, so it was probably cut off");
   // Lossless: the marker of the frame is another.
-  jpeg = golden_file("gradient.jpg");
+  jpeg = golden_bytes("format/gradient.jpg");
   for (size_t i = 0; i + 1 < jpeg.size(); ++i)
     if (jpeg[i] == std::byte{0xFF} && jpeg[i + 1] == std::byte{0xC0}) jpeg[i + 1] = std::byte{0xC3};
   refuse(jpeg, none + "it is a lossless JPEG; convert it to PNG");
-  Bytes bmp = golden_file("gradient.bmp");
+  Bytes bmp = golden_bytes("format/gradient.bmp");
   bmp[30] = std::byte{1};
   refuse(bmp, "it is a compressed BMP; convert it to PNG");
-  Bytes png = golden_file("gradient.png");
+  Bytes png = golden_bytes("format/gradient.png");
   png.resize(60);
   refuse(png, "cat.jpg cannot be decoded: its end is missing, so it was probably cut off");
-  png = golden_file("gradient.png");
+  png = golden_bytes("format/gradient.png");
   png[60] ^= std::byte{0xFF};
   refuse(png, "cat.jpg cannot be decoded: its data is damaged, or of a rare kind");
-  png = golden_file("gradient.png");
+  png = golden_bytes("format/gradient.png");
   png[18] = png[22] = std::byte{0x2F};  // the header says 12 thousand pixels each way
   refuse(png, "claims 12067 x 12058 pixels, more than its 315 bytes can hold");
   png.resize(20000);

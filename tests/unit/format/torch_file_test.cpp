@@ -5,8 +5,8 @@
 
 #include "format/pickle.h"
 #include "format/zip.h"
+#include "golden_bytes.h"
 #include "unit/format/expect_error.h"
-#include "unit/format/golden_file.h"
 
 namespace qdq::format::torch_file_test {
 namespace {
@@ -26,7 +26,7 @@ const TorchTensor& named(const std::vector<TorchTensor>& tensors, std::string_vi
 }
 
 TEST(TorchFile, EveryDtypeOfPyTorchIsRead) {
-  const std::vector<TorchTensor> tensors = read_torch_file(golden_file("dtypes.pt"));
+  const std::vector<TorchTensor> tensors = read_torch_file(golden_bytes("format/dtypes.pt"));
   ASSERT_EQ(tensors.size(), 11u);
   for (const TorchTensor& entry : tensors) {
     EXPECT_EQ(entry.name, to_string(entry.tensor.dtype()));
@@ -36,7 +36,7 @@ TEST(TorchFile, EveryDtypeOfPyTorchIsRead) {
 }
 
 TEST(TorchFile, NestedNamesViewsAndSharingAreRead) {
-  const std::vector<TorchTensor> t = read_torch_file(golden_file("nested.pt"));
+  const std::vector<TorchTensor> t = read_torch_file(golden_bytes("format/nested.pt"));
   std::string names;
   for (const TorchTensor& entry : t) names += entry.name + " ";
   EXPECT_EQ(names,
@@ -58,8 +58,8 @@ TEST(TorchFile, NestedNamesViewsAndSharingAreRead) {
 }
 
 TEST(TorchFile, WhatIsWrittenComesBack) {
-  std::vector<TorchTensor> tensors = read_torch_file(golden_file("dtypes.pt"));
-  for (TorchTensor& entry : read_torch_file(golden_file("nested.pt"))) tensors.push_back(std::move(entry));
+  std::vector<TorchTensor> tensors = read_torch_file(golden_bytes("format/dtypes.pt"));
+  for (TorchTensor& entry : read_torch_file(golden_bytes("format/nested.pt"))) tensors.push_back(std::move(entry));
   const Bytes bytes = write_torch_file(tensors);
   EXPECT_EQ(bytes, write_torch_file(tensors));
   const std::vector<TorchTensor> back = read_torch_file(bytes);
@@ -78,8 +78,9 @@ TEST(TorchFile, WhatIsWrittenComesBack) {
 }
 
 TEST(TorchFile, ACallThatIsNoTensorIsRefusedAndNotExecuted) {
-  expect_error(ErrorCode::kUnsupported, "'posix.system'", [] { read_torch_file(golden_file("refused.pt")); });
-  expect_error(ErrorCode::kUnsupported, "nothing was executed", [] { read_torch_file(golden_file("refused.pt")); });
+  expect_error(ErrorCode::kUnsupported, "'posix.system'", [] { read_torch_file(golden_bytes("format/refused.pt")); });
+  expect_error(ErrorCode::kUnsupported, "nothing was executed",
+               [] { read_torch_file(golden_bytes("format/refused.pt")); });
 }
 
 // A file with one tensor "w" of four floats, changed by `edit` before it is written.

@@ -1,26 +1,16 @@
 // Golden .pt2 files with something changed.
 #pragma once
 
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <string>
 
 #include "format/json.h"
 #include "format/npz.h"
 #include "format/zip.h"
-#include "source_dir.h"
+#include "golden_bytes.h"
 
 namespace qdq {
-
-inline format::Bytes golden_bytes(const std::string& path) {
-  std::ifstream file(std::string(kSourceDir) + "/tests/golden/" + path, std::ios::binary);
-  QDQ_CHECK(file, kIo, "tests/golden/", path, " is missing");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const format::ByteSpan bytes = format::bytes_of(text);
-  return {bytes.begin(), bytes.end()};
-}
 
 // A program of tests/golden/io, or "control/NAME": one of tests/golden/programs/control.npz.
 inline format::Bytes golden_pt2(const std::string& name) {

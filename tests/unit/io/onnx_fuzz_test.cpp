@@ -2,17 +2,13 @@
 // QDQ_FUZZ_SEED and QDQ_FUZZ_ROUNDS in the environment make it another or a longer one.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-
 #include "format/npz.h"
 #include "format/onnx_file.h"
 #define LLVMFuzzerTestOneInput fuzz_onnx  // other fuzzings of this program have the name
 #include "fuzz/onnx_fuzz.cpp"
 #undef LLVMFuzzerTestOneInput
 #include "fuzz/onnx_mutations.h"
-#include "source_dir.h"
+#include "golden_bytes.h"
 
 namespace qdq::onnx_fuzz_test {
 namespace {
@@ -20,11 +16,8 @@ namespace {
 using format::Bytes;
 
 std::vector<Bytes> models(const std::string& file) {
-  std::ifstream in(std::filesystem::path(kSourceDir) / "tests/golden/onnx" / file, std::ios::binary);
-  EXPECT_TRUE(in.good()) << file;
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), {});
   std::vector<Bytes> out;
-  for (const format::NamedTensor& array : format::read_npz(format::bytes_of({bytes.data(), bytes.size()}), file))
+  for (const format::NamedTensor& array : format::read_npz(golden_bytes("onnx/" + file), file))
     if (array.name.ends_with("/model"))
       out.emplace_back(array.tensor.raw(), array.tensor.raw() + array.tensor.nbytes());
   return out;

@@ -1,5 +1,6 @@
 // The operator table, calls, shape inference over programs; and what golden data cannot tell: aliasing, errors,
 // symbols.
+#include "message_of.h"
 #include "op/op.h"
 
 #include <gtest/gtest.h>
@@ -25,16 +26,6 @@ std::vector<float> floats(const Value& value) {
   return {t.data<float>(), t.data<float>() + t.numel()};
 }
 Value::List ints(std::initializer_list<int64_t> values) { return Value::List(values.begin(), values.end()); }
-
-// The message of the error that body() throws.
-template <class Body> std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
-}
 
 TEST(Op, TargetsAreUniqueAndFound) {
   std::set<std::string> seen;
@@ -66,15 +57,15 @@ TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
   EXPECT_EQ(call.optional_tensor(2), nullptr);
   EXPECT_EQ(Call<Tensor>(conv, {x, w, Value(), int64_t{2}}).integers(3), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(Call<Tensor>(conv, {x, w}, {{"padding", ints({3})}}).integers(4), (std::vector<int64_t>{3, 3}));
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x}); }).find("lacks the argument 'weight'"), std::string::npos);
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"),
+  EXPECT_NE(message_of([&] { Call<Tensor>(conv, {x}); }).find("lacks the argument 'weight'"), std::string::npos);
+  EXPECT_NE(message_of([&] { Call<Tensor>(conv, {x, w}, {{"size", int64_t{1}}}); }).find("no argument 'size'"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { Call<Tensor>(conv, {x, w}, {{"input", x}}); }).find("'input' twice"), std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of([&] { Call<Tensor>(conv, {x, w}, {{"input", x}}); }).find("'input' twice"), std::string::npos);
+  EXPECT_NE(message_of([&] {
               Call<Tensor>(conv, {x, w, Value(), int64_t{1}, int64_t{0}, int64_t{1}, int64_t{1}, int64_t{1}});
             }).find("found 8"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { run(conv.target, {x, w, Value(), Value("two")}); }).find("'stride'"), std::string::npos);
+  EXPECT_NE(message_of([&] { run(conv.target, {x, w, Value(), Value("two")}); }).find("'stride'"), std::string::npos);
 }
 
 TEST(Op, InPlaceOperatorsWriteToSelfThroughViews) {
@@ -89,7 +80,7 @@ TEST(Op, InPlaceOperatorsWriteToSelfThroughViews) {
   run("torch.ops.aten.add_.Tensor", {x, x});
   EXPECT_EQ(floats(x), (std::vector<float>{18, 4, -6, 18, 0, 12}));
   EXPECT_NE(
-      error_of([] { run("torch.ops.aten.add_.Tensor", {Tensor::of<int64_t>({1}, {1}), 0.5}); }).find("cannot store"),
+      message_of([] { run("torch.ops.aten.add_.Tensor", {Tensor::of<int64_t>({1}, {1}), 0.5}); }).find("cannot store"),
       std::string::npos);
 }
 
@@ -115,14 +106,14 @@ TEST(Op, ViewsAliasAndCopiesDoNot) {
 TEST(Op, ErrorsNameTheTrouble) {
   const Tensor x = Tensor::full({1, 3, 4, 4}, DType::kF32, 1), w = Tensor::full({8, 4, 3, 3}, DType::kF32, 1);
   EXPECT_EQ(
-      error_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
+      message_of([&] { run("torch.ops.aten.conv2d.default", {x, w}); }),
       "torch.ops.aten.conv2d.default with a weight of shape [8, 4, 3, 3] and 1 groups needs 4 input channels, found 3");
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"),
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.dropout.default", {x, 0.5, true}); }).find("training mode"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.add.Tensor", {x, w}); }).find("do not broadcast"), std::string::npos);
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.view.default", {x, ints({5, -1})}); }).find("48 elements"),
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.add.Tensor", {x, w}); }).find("do not broadcast"), std::string::npos);
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.view.default", {x, ints({5, -1})}); }).find("48 elements"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.linear.default", {x, w}); }).find("linear"), std::string::npos);
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.linear.default", {x, w}); }).find("linear"), std::string::npos);
 }
 
 // Numbers that no int64 holds. What PyTorch 2.6 has kernels for (mul, bitwise, eq, cat) it computes so.
@@ -154,8 +145,8 @@ TEST(Op, Uint64IsNoInt64) {
   EXPECT_EQ(floats(run("torch.ops.aten.div.Tensor", {a, b}))[0], 0x1p62f);
   const Tensor turned = tensor(run("torch.ops.aten.flip.default", {a, ints({0})}));
   EXPECT_EQ(turned.data<uint64_t>()[2], kHigh + 5);
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.amax.default", {a}); }).find("cast them to int64"), std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.amax.default", {a}); }).find("cast them to int64"), std::string::npos);
+  EXPECT_NE(message_of([&] {
               run("torch.ops.aten.add.Tensor", {a, Tensor::scalar<int8_t>(1).expand({3})});
             }).find("no common dtype"),
             std::string::npos);
@@ -166,10 +157,11 @@ TEST(Op, FloatsOf8BitsMoveAndCast) {
   const Tensor turned = tensor(run("torch.ops.aten.flip.default", {x, ints({0})}));
   EXPECT_EQ(floats(turned.to(DType::kF32)), (std::vector<float>{-3, 1}));
   for (const char* name : {"add.Tensor", "mul.Tensor", "maximum.default", "lt.Tensor"})
-    EXPECT_NE(error_of([&] { run(concat("torch.ops.aten.", name), {x, x}); }).find("cast them to float32"),
+    EXPECT_NE(message_of([&] { run(concat("torch.ops.aten.", name), {x, x}); }).find("cast them to float32"),
               std::string::npos)
         << name;
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.relu.default", {x}); }).find("cast them to float32"), std::string::npos);
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.relu.default", {x}); }).find("cast them to float32"),
+            std::string::npos);
 }
 
 TEST(Op, CheckOpsListsAllUnknownOperators) {
@@ -179,7 +171,7 @@ TEST(Op, CheckOpsListsAllUnknownOperators) {
   Node* b = graph.call("torch.ops.aten.relu.default", {a}, {}, "relu");
   Node* c = graph.call("torch.ops.aten.foo.default", {b}, {}, "foo_1");
   graph.create(Node::Op::kOutput, "output", {Argument::List{graph.call("torch.ops.my.bar.default", {c}, {}, "bar")}});
-  EXPECT_EQ(error_of([&] { check_ops(graph); }),
+  EXPECT_EQ(message_of([&] { check_ops(graph); }),
             "qdq does not have 2 operators of this program: torch.ops.aten.foo.default (nodes foo, foo_1); "
             "torch.ops.my.bar.default (node bar)");
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "message_of.h"
 #include "op/full_match.h"
 #include "op/letter_case.h"
 #include "op/op.h"
@@ -14,15 +15,6 @@ Value run(std::string_view target, std::vector<Value> args) {
   const OpDef* op = find_op(target);
   QDQ_CHECK(op != nullptr, kInternal, "no operator ", target);
   return op->eval(Call<Tensor>(*op, std::move(args)));
-}
-
-template <class Body> std::string error_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
 }
 
 Tensor strings(const std::vector<std::string>& texts) {
@@ -38,7 +30,7 @@ TEST(StringOps, AreRefusedByWhoeverComputes) {
     if (arguments.empty() || arguments[0].type != "Tensor") continue;
     std::vector<Value> args;
     for (size_t i = 0; i < op.schema->num_positional(); ++i) args.emplace_back(i == 0 ? Value(x) : Value());
-    const std::string message = error_of([&] { Call<Tensor>(op, args); });
+    const std::string message = message_of([&] { Call<Tensor>(op, args); });
     takers += op.takes_strings ? 1 : 0;
     const bool lacks_keywords = message.find("lacks the argument") != std::string::npos;
     if (op.takes_strings || lacks_keywords) continue;
@@ -48,7 +40,7 @@ TEST(StringOps, AreRefusedByWhoeverComputes) {
   for (const char* target : {"add.Tensor", "lt.Tensor", "eq.Scalar", "to.dtype", "copy_.default", "relu.default",
                              "sort.default", "item.default", "max_pool1d.default", "embedding.default"})
     EXPECT_FALSE(find_op(std::string("torch.ops.aten.") + target)->takes_strings) << target;
-  EXPECT_NE(error_of([] {
+  EXPECT_NE(message_of([] {
               run("torch.ops.aten.to.dtype", {Tensor::scalar(1.0f), DType::kString});
             }).find("its argument 'dtype' is of strings"),
             std::string::npos);
@@ -57,8 +49,8 @@ TEST(StringOps, AreRefusedByWhoeverComputes) {
 TEST(StringOps, AreNotMixedWithNumbers) {
   const Tensor x = strings({"a", "b"}), ids = Tensor::of<int64_t>({2}, {0, 1});
   for (const char* target : {"torch.ops.aten.eq.Tensor", "torch.ops.aten.ne.Tensor"})
-    EXPECT_EQ(error_of([&] { run(target, {x, ids}); }), "string and int64 have no common dtype");
-  EXPECT_NE(error_of([&] { run("torch.ops.aten.eq.Tensor", {Tensor::scalar(1.0f), x}); }).find("no common dtype"),
+    EXPECT_EQ(message_of([&] { run(target, {x, ids}); }), "string and int64 have no common dtype");
+  EXPECT_NE(message_of([&] { run("torch.ops.aten.eq.Tensor", {Tensor::scalar(1.0f), x}); }).find("no common dtype"),
             std::string::npos);
   EXPECT_THROW(run("torch.ops.aten.cat.default", {Value::List{x, ids}}), Error);
   EXPECT_THROW(run("torch.ops.aten.where.self", {ids.to(DType::kBool), x, ids}), Error);
@@ -72,7 +64,7 @@ TEST(StringOps, AreNotMixedWithNumbers) {
 
 TEST(StringOps, NumbersThatAreNone) {
   const auto cast = [](const std::string& text, DType dtype) {
-    return error_of([&] { run("torch.ops.onnx.cast_from_string.default", {strings({text}), dtype}); });
+    return message_of([&] { run("torch.ops.onnx.cast_from_string.default", {strings({text}), dtype}); });
   };
   for (const char* text : {"", " ", "1.5x", "0x10", "nan(1)", "--1", "+-1", "1e", "e5", "1 2"})
     EXPECT_EQ(cast(text, DType::kF32), concat("the string '", text, "' is not a valid float32"));
@@ -80,7 +72,7 @@ TEST(StringOps, NumbersThatAreNone) {
   EXPECT_EQ(cast("-1", DType::kU16), "the string '-1' is not a valid uint16");
   EXPECT_EQ(cast("1.0", DType::kS64), "the string '1.0' is not a valid int64");
   EXPECT_EQ(cast("yes", DType::kBool), "the string 'yes' is not a valid bool");
-  EXPECT_EQ(cast("1e400", DType::kF32), "nothing was thrown");  // an infinity
+  EXPECT_EQ(cast("1e400", DType::kF32), "");  // an infinity
 }
 
 // The text of a number gives the number back.
@@ -110,7 +102,7 @@ TEST(FullMatch, TakesTheWholeText) {
 
 TEST(FullMatch, RefusesWhatRe2Refuses) {
   const auto refuse = [](const std::string& pattern, const std::string& words) {
-    const std::string message = error_of([&] { FullMatch{pattern}; });
+    const std::string message = message_of([&] { FullMatch{pattern}; });
     EXPECT_NE(message.find(words), std::string::npos) << pattern << ": " << message;
   };
   refuse("(a", "a group without an end");

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <functional>
 
+#include "message_of.h"
 #include "quant/pt2e.h"
 #include "quant/qat.h"
 #include "quant/observer_map.h"
@@ -148,15 +149,7 @@ TEST(Prepare, StatisticsThatNoObserverCanHaveSeenAreRefused) {
   EXPECT_TRUE(prepared.needs_data());
 }
 
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-    return error.message;
-  }
-  return "nothing was thrown";
-}
+std::string refusal(const std::function<void()>& body) { return message_of(body, ErrorCode::kInvalidArgument); }
 
 TEST(Prepare, ConsumersWithEqualSpecsShare) {
   const Prepared prepared = prepare(two_consumers(), [](Graph& g, Annotations& a) {
@@ -236,7 +229,7 @@ TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
   const auto edges = [](Graph& g) {
     return std::pair{Edge{g.find("relu"), g.find("sigmoid")}, Edge{g.find("relu"), g.find("tanh")}};
   };
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(refusal([&] {
               prepare(two_consumers(), [&](Graph& g, Annotations& a) {
                 const auto [first, second] = edges(g);
                 a[first.second].set_input(first.first, SharedQuantizationSpec{second});
@@ -244,13 +237,13 @@ TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
               });
             }).find("circle"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(refusal([&] {
               prepare(two_consumers(), [&](Graph& g, Annotations& a) {
                 a[g.find("sigmoid")].output_qspec = SharedQuantizationSpec{edges(g).second};
               });
             }).find("sigmoid shares with (relu, tanh), which carries no spec"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(refusal([&] {
               prepare(two_consumers(), [&](Graph& g, Annotations& a) {
                 a[g.find("relu")].output_qspec = SharedQuantizationSpec{g.find("sigmoid")};
                 a[g.find("sigmoid")].output_qspec = int8_spec();
@@ -260,7 +253,7 @@ TEST(Prepare, RefusesCirclesMissingAndLaterSpecs) {
 }
 
 TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(refusal([&] {
               prepare(two_consumers(), [&](Graph& g, Annotations& a) {
                 QuantizationSpec spec = int8_spec();
                 spec.quant_min = 10;
@@ -269,7 +262,7 @@ TEST(Prepare, RefusesSenselessLimitsAndForeignInputs) {
               });
             }).find("quant_min 10"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(refusal([&] {
               prepare(two_consumers(),
                       [&](Graph& g, Annotations& a) { a[g.find("tanh")].set_input(g.find("sigmoid"), int8_spec()); });
             }).find("does not read"),
@@ -292,9 +285,8 @@ TEST(Prepare, RefusesNaNNamingTheInputAndTheSample) {
   Tensor x = sample({2, 3}, 1);
   prepared.run({x});
   x.data<float>()[4] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_NE(
-      message_of([&] { prepared.run({x}); }).find("'x' holds NaN in sample 3 of this calibration (counted from 0)"),
-      std::string::npos);
+  EXPECT_NE(refusal([&] { prepared.run({x}); }).find("'x' holds NaN in sample 3 of this calibration (counted from 0)"),
+            std::string::npos);
 }
 
 // Packed weights and values would go while they are read.

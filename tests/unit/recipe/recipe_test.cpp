@@ -5,6 +5,7 @@
 
 #include "format/json.h"
 #include "lower/lower.h"
+#include "message_of.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe_schema.h"
@@ -18,13 +19,7 @@ std::unique_ptr<Quantizer> parse(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    parse(text);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-    return error.message;
-  }
-  return "nothing was refused";
+  return message_of([&] { parse(text); }, ErrorCode::kInvalidArgument);
 }
 
 Program linear_program() {

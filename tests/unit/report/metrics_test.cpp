@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "message_of.h"
 #include "report/boxes.h"
 
 namespace qdq::metrics_test {
@@ -17,15 +18,6 @@ Tensor floats(const Shape& shape, const Numbers& values) {
 }
 Tensor integers(const Shape& shape, const std::vector<int64_t>& values) {
   return Tensor::of<int64_t>(shape, std::span<const int64_t>(values));
-}
-
-std::string error_of(const auto& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "";
 }
 
 // Rows of corners, score and class.
@@ -66,7 +58,7 @@ TEST(Boxes, AreReadFromEveryLayoutAlike) {
       EXPECT_EQ(box.label, label) << i;
       EXPECT_GT(box.score, 0.7) << i;
     }
-    EXPECT_NE(error_of([&] { layout->read({floats({3}, {1, 2, 3})}, 0.5); }), "") << i;
+    EXPECT_NE(message_of([&] { layout->read({floats({3}, {1, 2, 3})}, 0.5); }), "") << i;
   }
 }
 
@@ -98,14 +90,14 @@ TEST(Metrics, CountBoxesThatMeetTheFloatModels) {
   // Class 1 is met up to an overlap of 0.9, at 9 of 10 steps, before the wrong one; class 2 never.
   EXPECT_NEAR(box_map(found, beside), 0.9 / 2, 1e-9);
   const Outputs none = {{floats({1, 3, 6}, Numbers(18))}};
-  EXPECT_NE(error_of([&] { box_f1(none, {&none, nullptr, {}}); }).find("finds no box with a score of 0.5"),
+  EXPECT_NE(message_of([&] { box_f1(none, {&none, nullptr, {}}); }).find("finds no box with a score of 0.5"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { box_f1({{floats({1, 2}, {1, 2})}}, {&reference, nullptr, {}}); }).find("shapes differ"),
+  EXPECT_NE(message_of([&] { box_f1({{floats({1, 2}, {1, 2})}}, {&reference, nullptr, {}}); }).find("shapes differ"),
             std::string::npos);
   const Outputs classes = {{floats({1, 2}, {1, 2})}};
-  EXPECT_NE(error_of([&] { box_map(classes, {&classes, nullptr, {}}); }).find("no boxes that are known"),
+  EXPECT_NE(message_of([&] { box_map(classes, {&classes, nullptr, {}}); }).find("no boxes that are known"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { box_f1(found, {}); }), "");
+  EXPECT_NE(message_of([&] { box_f1(found, {}); }), "");
 }
 
 TEST(Metrics, CountTokensOfClasses) {
@@ -116,15 +108,16 @@ TEST(Metrics, CountTokensOfClasses) {
   // 1 of 3 found is right, 2 are wanted; the last does not count.
   EXPECT_DOUBLE_EQ(token_f1(outputs, {nullptr, nullptr, integers({2, 3}, {1, 2, 1, 0, 0, -100})}), 2.0 / 5);
   EXPECT_EQ(token_f1(outputs, {&outputs, nullptr, {}}), 1);
-  EXPECT_NE(
-      error_of([&] { token_f1(outputs, {nullptr, nullptr, integers({1, 3}, {1, 0, 2})}); }).find("2 samples at least"),
-      std::string::npos);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(message_of([&] {
+              token_f1(outputs, {nullptr, nullptr, integers({1, 3}, {1, 0, 2})});
+            }).find("2 samples at least"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] {
               token_f1(outputs, {nullptr, nullptr, integers({2, 3}, {0, 0, 0, 0, 0, 0})});
             }).find("is of class 0"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { token_f1(outputs, {}); }).find("without labels"), std::string::npos);
-  EXPECT_NE(error_of([&] { token_f1({{floats({4}, {1, 2, 3, 4})}}, {}); }).find("needs scores"), std::string::npos);
+  EXPECT_NE(message_of([&] { token_f1(outputs, {}); }).find("without labels"), std::string::npos);
+  EXPECT_NE(message_of([&] { token_f1({{floats({4}, {1, 2, 3, 4})}}, {}); }).find("needs scores"), std::string::npos);
 }
 
 TEST(Metrics, CountTokensOfAnswers) {
@@ -146,12 +139,13 @@ TEST(Metrics, TellHowSurprisingATextIs) {
   EXPECT_NEAR(perplexity(outputs, {nullptr, &text, {}}), 4.0 / 3, 1e-6);
   const Outputs masked = {{integers({1, 3}, {1, 0, 0}), integers({1, 3}, {1, 1, 0})}};
   EXPECT_NEAR(perplexity(outputs, {nullptr, &masked, {}}), 4.0 / 3, 1e-6);
-  EXPECT_NE(error_of([&] { perplexity(outputs, {nullptr, nullptr, integers({1, 3}, {0, 2, 0})}); }).find("token 2"),
+  EXPECT_NE(message_of([&] { perplexity(outputs, {nullptr, nullptr, integers({1, 3}, {0, 2, 0})}); }).find("token 2"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { perplexity(outputs, {nullptr, &outputs, {}}); }).find("no input holds integers [1, 3]"),
+  EXPECT_NE(message_of([&] { perplexity(outputs, {nullptr, &outputs, {}}); }).find("no input holds integers [1, 3]"),
             std::string::npos);
-  EXPECT_NE(error_of([&] { perplexity(outputs, {nullptr, nullptr, integers({1, 3}, {-1, -1, -1})}); }).find("no token"),
-            std::string::npos);
+  EXPECT_NE(
+      message_of([&] { perplexity(outputs, {nullptr, nullptr, integers({1, 3}, {-1, -1, -1})}); }).find("no token"),
+      std::string::npos);
 }
 
 TEST(Metrics, HaveNames) {

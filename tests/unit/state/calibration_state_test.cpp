@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "message_of.h"
 #include "quant/quantizers/mergeable_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "state/state_file.h"
@@ -97,16 +98,6 @@ std::string merged_at_random(std::vector<std::string> texts, std::mt19937& rando
                 texts.begin() + static_cast<std::ptrdiff_t>(end));
   }
   return texts[0];
-}
-
-// The message of the error that the body throws.
-template <class Body> std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
 }
 
 void expect_in(const std::string& message, std::initializer_list<const char*> words) {

@@ -1,4 +1,5 @@
 // Views of complex tensors as real ones, and back.
+#include "message_of.h"
 #include "tensor/complex.h"
 
 #include <gtest/gtest.h>
@@ -19,15 +20,6 @@ std::vector<float> floats_of(const Tensor& x) {
   const Tensor y = x.contiguous();
   return {y.data<float>(), y.data<float>() + y.numel()};
 }
-template <class Body> std::string message_of(Body body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "nothing was thrown";
-}
-
 TEST(Complex, HasTheNumberOfTorchsSchema) {
   EXPECT_EQ(static_cast<int>(DType::kC64), 10);  // ScalarType.COMPLEXFLOAT
   EXPECT_EQ(dtype_from_number(10), DType::kC64);

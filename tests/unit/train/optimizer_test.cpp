@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "message_of.h"
 #include "train/training_options.h"
 #include "unit/train/optim_golden.h"
 
@@ -35,12 +36,7 @@ TEST(Optimizer, LeavesTheOldBytesAlone) {
 }
 
 std::string refusal_of(const OptimizerOptions& options) {
-  try {
-    check_optimizer(options);
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "";
+  return message_of([&] { check_optimizer(options); });
 }
 
 TEST(Optimizer, SaysWhichOptionMakesNoSense) {

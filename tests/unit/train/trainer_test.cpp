@@ -1,6 +1,7 @@
 // Training of prepared programs. What PyTorch computes step by step stands in the conformance cases; here is what they
 // do not show.
 #include "exec/interpreter.h"
+#include "message_of.h"
 #include "train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -173,15 +174,6 @@ TEST(Trainer, ParametersThatShareBytesStayOne) {
   trainer.step({sample({4, 3}, 1)}, sample({4, 3}, 2));
   EXPECT_EQ(value_of(prepared, "a.weight").storage(), value_of(prepared, "b.weight").storage());
   EXPECT_FALSE(bitwise_equal(value_of(prepared, "a.weight"), shared));
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.message;
-  }
-  return "";
 }
 
 // The mean squared error, taken apart.
