@@ -237,7 +237,8 @@ std::vector<std::string> unread(const std::vector<Input>& inputs, const std::vec
   return out;
 }
 
-// The array for each input: by the input's name, by arr_<i>, or the only one for the only input.
+// The array for each input: by the input's name or that of the ONNX file, by arr_<i>, or the only one for the only
+// input.
 std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vector<NamedArray>& arrays,
                               const std::string& path) {
   std::vector<Array> out;
@@ -246,6 +247,7 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
       return std::find_if(arrays.begin(), arrays.end(), [&](const NamedArray& array) { return array.name == name; });
     };
     auto array = named(inputs[i].name);
+    if (array == arrays.end() && !inputs[i].onnx_name.empty()) array = named(inputs[i].onnx_name);
     if (array == arrays.end()) array = named("arr_" + std::to_string(i));
     if (array == arrays.end() && inputs.size() == 1 && arrays.size() == 1) array = arrays.begin();
     if (array == arrays.end()) {

@@ -17,7 +17,7 @@ std::vector<Input> inputs_of(const Program& program) {
     const TensorMeta* meta = node->meta.val.tensor();
     QDQ_CHECK(meta != nullptr, kUnsupported, "input ", node->name(),
               " of the program is not a tensor, so data cannot be read for it");
-    inputs.push_back({node->name(), meta});
+    inputs.push_back({node->name(), meta, node->meta.extra_of(kOnnxValue)});
   }
   QDQ_CHECK(!inputs.empty(), kInvalidArgument, "the program has no inputs, so there is nothing to give it");
   return inputs;

@@ -54,7 +54,8 @@ class Data {
 };
 
 // Opens one of
-//   an .npz: arrays named as the program's inputs, or arr_0, arr_1, ..., or b<batch>_i<input>;
+//   an .npz: arrays named as the program's inputs or as its ONNX file names them, or arr_0, arr_1, ..., or
+//   b<batch>_i<input>;
 //   an .npy: the array of the only input;
 //   a folder of images, in it or in folders in it, decoded batch by batch in the order of the bytes of their names
 //   (FOLDER/FILE);

@@ -15,6 +15,7 @@ namespace qdq {
 struct Input {
   std::string name;
   const TensorMeta* meta;
+  std::string onnx_name;  // what the ONNX file calls it: "past_key_values.0.key" of past_key_values_0_key
 };
 
 std::string names_of(const std::vector<Input>& inputs);

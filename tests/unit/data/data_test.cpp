@@ -32,6 +32,16 @@ TEST_F(DataTest, HonoursLimitAndFixedBatch) {
   EXPECT_EQ(open("in.npz", program_with(SymInt::symbol("s0")), {"", 16, 3})->num_samples(), 3);
 }
 
+// Such as those of a decoder's cache, "past_key_values.0.key" of the input past_key_values_0_key.
+TEST_F(DataTest, ArraysMayHaveTheNamesOfTheOnnxFile) {
+  const Program program = program_with(SymInt::symbol("s0"), true);
+  program.graph->placeholders()[0]->meta.extra.emplace_back(kOnnxValue, "past.0.x");
+  save("in.npz", {{"ids", counting({4, 3}, DType::kS64)}, {"past.0.x", counting({4, 2})}});
+  EXPECT_EQ(open("in.npz", program)->batch(0)[0].sizes(), (Shape{4, 2}));
+  save("both.npz", {{"past.0.x", counting({4, 5})}, {"x", counting({4, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
+  EXPECT_EQ(open("both.npz", program)->batch(0)[0].sizes(), (Shape{4, 2})) << "the input's own name comes first";
+}
+
 TEST_F(DataTest, TakesAnAxisMoreForBatches) {
   save("in.npz", {{"x", counting({3, 4, 2})}});
   const auto data = open("in.npz", program_with(4));
