@@ -11,6 +11,7 @@
 #include "quant/observers/qparams.h"
 #include "quant/layers.h"
 #include "recover/moments.h"
+#include "recover/simulation.h"
 #include "recover/statistics.h"
 
 namespace qdq {
@@ -371,12 +372,14 @@ int64_t gptq(Prepared& prepared, const std::vector<Batch>& batches,
     const Node& node = *floats.node(*layer.node);
     constexpr int64_t kFewestRows = 4096, kRowsADepth = 8;
     const int64_t most = std::max(kFewestRows, kRowsADepth * layer.depth) / static_cast<int64_t>(runs.size()) + 1;
+    const bool same_rows = has_known_rows(floats.program(), *input_of(node));
     InputMoments moments(layer.depth);
     for (GroupedRun& run : runs) {
       advance_to_layer(run.floats, node);
       advance_to_layer(run.rounded, node);
-      moments.add(*run.rounded.value(*input_of(node)).get_if<Tensor>(),
-                  *run.floats.value(*input_of(node)).get_if<Tensor>(), layer.depth, most);
+      const Tensor &found_rows = *run.rounded.value(*input_of(node)).get_if<Tensor>(),
+                   &wanted_rows = *run.floats.value(*input_of(node)).get_if<Tensor>();
+      moments.add(found_rows, same_rows ? wanted_rows : found_rows, layer.depth, most);
     }
     if (moments.count == 0) continue;
     const Tensor weight = impl.program.find_attribute(layer.weight.name)->tensor.contiguous();

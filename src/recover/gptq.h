@@ -11,7 +11,8 @@ namespace qdq {
 
 // Rounds the weights of linear layers in groups (PerGroup observers) for what the layers make of them on the samples,
 // not each to the nearest: layer after layer, the integers of a row with the smallest sum of (w x - q x')^2, where x
-// is what the float layer reads and x' what it reads behind layers that are rounded already. Columns are rounded in
+// is what the float layer reads and x' what it reads behind layers that are rounded already (x' alone if a run selects
+// the rows, as a router does: they are other tokens then). Columns are rounded in
 // order, each with the error of those before it (Frantar et al. 2022, GPTQ, in the form of Babai's nearest plane); then
 // each weight in turn takes the integer that is best beside the others, and each group the scale that is best for its
 // integers, until nothing changes. A hundredth of the mean square of x' holds the weights near the float ones. Sums are

@@ -10,6 +10,7 @@
 #include "quant/layers.h"
 #include "recover/moments.h"
 #include "recover/recovery.h"
+#include "recover/simulation.h"
 
 namespace qdq {
 
@@ -295,10 +296,12 @@ Moments moments_of(Recovery& recovery, const RoundedLayer& layer, std::vector<Pa
   Moments moments(layer);
   if (!layer.has_few && places_of(layer, pairs, node) < kOfManyIntegers * layer.depth) return moments;
   const int64_t places = std::max(kFewestPlaces, (layer.has_few ? kPlacesADepth : kOfManyIntegers) * layer.depth);
+  const bool same_rows = has_known_rows(recovery.prepared().program(), *input_of(*layer.layer.node));
   for (Pair& pair : pairs) {
     recovery.tell_again();
-    moments.add(layer, *pair.rounded.value(*input_of(node)).get_if<Tensor>(),
-                *pair.floats.value(*input_of(exact)).get_if<Tensor>(), places / static_cast<int64_t>(pairs.size()) + 1);
+    const Tensor &found = *pair.rounded.value(*input_of(node)).get_if<Tensor>(),
+                 &wanted = *pair.floats.value(*input_of(exact)).get_if<Tensor>();
+    moments.add(layer, found, same_rows ? wanted : found, places / static_cast<int64_t>(pairs.size()) + 1);
   }
   return moments;
 }

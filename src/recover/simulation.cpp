@@ -1,5 +1,8 @@
 #include "recover/simulation.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/disk_blocks.h"
 #include "graph/dead_code.h"
 #include "op/composed.h"
@@ -199,6 +202,16 @@ Tensor Simulation::unrounded(const Node& input) const {
 std::optional<size_t> Simulation::observer_of(const Node& node) const {
   const auto found = observer_of_.find(&node);
   return found == observer_of_.end() ? std::nullopt : std::optional<size_t>(found->second);
+}
+
+bool has_known_rows(const Program& program, const Node& rows) {
+  std::map<std::string, int64_t> symbols;
+  for (const Node* input : program.graph->placeholders())
+    if (const TensorMeta* meta = input->meta.val.tensor())
+      for (const SymInt& size : meta->sizes) symbols.emplace(size.to_string(), 1);
+  const TensorMeta* meta = rows.meta.val.tensor();
+  return meta != nullptr && std::all_of(meta->sizes.begin(), meta->sizes.end(),
+                                        [&](const SymInt& size) { return size.evaluate(symbols).has_value(); });
 }
 
 }  // namespace qdq

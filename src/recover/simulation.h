@@ -38,6 +38,10 @@ class FloatProgram {
   std::vector<OpBackend*> backends_;
 };
 
+// Whether the inputs' sizes tell how many rows a value has. Rows that a run selects, as a router does for its experts,
+// are those of other tokens in floats than behind rounded layers.
+bool has_known_rows(const Program& program, const Node& rows);
+
 // Each observer of the prepared program rounds what it sees by its present qparams, as the quantize and dequantize in
 // its place would; constants are rounded once. The numbers are those of the converted program run node by node.
 class Simulation {

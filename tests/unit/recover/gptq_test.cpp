@@ -40,7 +40,7 @@ Program two_layers() {
   return builder.finish({builder.call("linear.default", {relu, builder.parameter("w1", sample({8, kWidth}, 4))})});
 }
 
-Prepared prepared_in_groups(QScheme scheme, int64_t group) {
+Prepared prepared_in_groups(QScheme scheme, int64_t group, Program program = two_layers()) {
   QuantizationConfig config;
   config.weight = weight_in_groups("PerGroupMSEObserver", group, scheme);
   PatternRow row;
@@ -49,11 +49,17 @@ Prepared prepared_in_groups(QScheme scheme, int64_t group) {
   row.output = Output::kFloat;
   PatternQuantizer quantizer("groups", {row});
   quantizer.set_global(config);
-  return prepare_pt2e(two_layers(), quantizer);
+  return prepare_pt2e(std::move(program), quantizer);
 }
 
-double error_of(const Program& program, const Tensor& input) {
-  const Program floats = two_layers();
+double squares_of(const Program& program, const Tensor& input) {
+  const Tensor output = Interpreter(program, {}).run(std::vector<Tensor>{input})[0];
+  double sum = 0;
+  for (const float value : output.span<float>()) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+double error_of(const Program& program, const Tensor& input, const Program& floats = two_layers()) {
   const Tensor wanted = Interpreter(floats, {}).run(std::vector<Tensor>{input})[0],
                found = Interpreter(program, {}).run(std::vector<Tensor>{input})[0];
   double sum = 0;
@@ -115,6 +121,26 @@ TEST(Gptq, WantsSamplesAndGroups) {
   PatternQuantizer nothing("nothing", {});
   Prepared plain = prepare_pt2e(two_layers(), nothing);
   EXPECT_EQ(gptq(plain, {{rows(16, 1)}}), 0);
+}
+
+// x [256, 64] -> linear -> the rows whose first number is positive -> linear -> the mean of their squares
+Program routed() {
+  ProgramBuilder builder;
+  Node* first = builder.call("linear.default",
+                             {builder.input("x", {256, kWidth}), builder.parameter("w0", sample({kWidth, kWidth}, 3))});
+  Node* is_wanted = builder.call("gt.Scalar", {builder.call("select.int", {first, 1, 0}), 0.0});
+  Node* rows = builder.call("index.Tensor", {first, Argument::List{is_wanted}});
+  Node* last = builder.call("linear.default", {rows, builder.parameter("w1", sample({8, kWidth}, 4))});
+  return builder.finish({builder.call("mean.dim", {builder.call("mul.Tensor", {last, last}), Argument::List{0}})});
+}
+
+// Behind rounded weights the router selects other rows, and another number of them.
+TEST(Gptq, RowsThatARouterSelectsMayBeOthersThanInFloats) {
+  std::vector<Batch> batches;
+  for (uint32_t i = 0; i < 16; ++i) batches.push_back({rows(256, 10 + i)});
+  Prepared prepared = prepared_in_groups(QScheme::kPerChannelSymmetric, 32, routed());
+  EXPECT_EQ(gptq(prepared, batches), 2);
+  EXPECT_LT(error_of(convert_pt2e(prepared), rows(256, 1000), routed()), 0.05 * squares_of(routed(), rows(256, 1000)));
 }
 
 // Who gives up leaves everything as it was.
