@@ -113,16 +113,14 @@ for (const [network, make] of Object.entries(networks)) {
     expect(decibels(exact, y) > 20, `${network}, --for ${runtime}: ${decibels(exact, y)} dB from the float model`);
   }
   await check(`${network}, --dynamic`, quantize("dynamic", "--for", "ort", "--dynamic", ...exactly), test, 40);
-  // A transformer's products have float results in the profile, and no operators of integers then.
-  const quantizer = network === "transformer" ? ["--quantizer", "xnnpack"] : ["--for", "ort"];
-  const words = ["--calibrate", samples, ...batch, ...quantizer, ...exactly];
+  const words = ["--calibrate", samples, ...batch, "--for", "ort", ...exactly];
   const { nodes, y } = await check(
     `${network}, --onnx-format qoperator`,
     quantize("qoperator", ...words, "--onnx-format", "qoperator"),
     test,
     40,
   );
-  const ofIntegers = count(nodes, ["QLinearConv", "QGemm", "QLinearMatMul", "QLinearAdd"]);
+  const ofIntegers = count(nodes, ["QLinearConv", "QGemm", "QLinearMatMul", "QLinearAdd", "MatMulIntegerToFloat"]);
   expect(ofIntegers > 0, `${network}: no operator of integers`);
   const qdqFile = (await answer(quantize("qdq", ...words), test)).y;
   expect(decibels(qdqFile, y) > 40, `${network}: operators of integers are ${decibels(qdqFile, y)} dB from QDQ`);

@@ -508,8 +508,8 @@ format::OnnxFile OnnxExport::run(const Program& program) {
   if (options().format == OnnxFormat::kQOperator) {
     QDQ_CHECK(use_qoperators(graph_) > 0, kInvalidArgument,
               "the model should have operators of integers (qoperator), but none has quantized inputs and a quantized "
-              "result of known ranges; quantize it with samples, by a recipe that quantizes results, or leave the "
-              "format out");
+              "result of known ranges, or is a product of matrices with such inputs; quantize it with samples, by a "
+              "recipe that quantizes results, or leave the format out");
     file_->domains.try_emplace("com.microsoft", 1);
     eliminate_dead_code();
   }

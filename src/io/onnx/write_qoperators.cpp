@@ -110,21 +110,36 @@ class QOperators {
       activation = next;
       next = only_reader(activation->outputs[0]);
     }
-    if (!next || next->op_type != "QuantizeLinear" || !is_known(*next, false)) return false;
-    if (constant(next->inputs[1])->numel() != 1 || (activation && !is_within(*activation, *next))) return false;
+    if (!next || next->op_type != "QuantizeLinear" || !is_known(*next, false)) return replace_product(node);
+    if (constant(next->inputs[1])->numel() != 1 || (activation && !is_within(*activation, *next)))
+      return replace_product(node);
     const Integers result{next->outputs[0], next->inputs[1], next->inputs[2]};
     Inputs inputs = (this->*form->inputs)(node, result);
     if (!inputs) return false;
-    node.op_type = form->integer_op;
-    node.domain = form->domain;
-    node.inputs = std::move(*inputs);
+    become(node, form->integer_op, form->domain, std::move(*inputs));
     node.outputs = {result.integers};
-    if (node.op_type == "QGemm")
-      std::erase_if(node.attributes, [](const OnnxAttribute& each) { return each.name == "beta"; });
     gone_.insert(next);
     if (activation) gone_.insert(activation);
     makers_[result.integers] = &node;
     return true;
+  }
+
+  // Products of matrices have operators that give floats, too.
+  bool replace_product(OnnxNode& node) {
+    if (node.op_type != "MatMul" && node.op_type != "Gemm") return false;
+    const bool is_gemm = node.op_type == "Gemm";
+    Inputs inputs = is_gemm ? gemm(node, {}) : matmul_to_float(node);
+    if (!inputs) return false;
+    while (inputs->back().empty()) inputs->pop_back();  // the result's scale and zero point, and a bias that is none
+    become(node, is_gemm ? "QGemm" : "MatMulIntegerToFloat", kMicrosoft, std::move(*inputs));
+    return true;
+  }
+
+  static void become(OnnxNode& node, std::string_view op, std::string_view domain, std::vector<std::string> inputs) {
+    node.op_type = op;
+    node.domain = domain;
+    node.inputs = std::move(inputs);
+    if (op == "QGemm") std::erase_if(node.attributes, [](const OnnxAttribute& each) { return each.name == "beta"; });
   }
 
   static void append(std::vector<std::string>& to, const Integers& from) {
@@ -186,6 +201,12 @@ class QOperators {
     return out;
   }
 
+  Inputs matmul_to_float(const OnnxNode& node) const {
+    const auto a = read(node, 0), b = read(node, 1, 1);
+    if (!a || !b) return std::nullopt;
+    return std::vector<std::string>{a->integers, b->integers, a->scale, b->scale, a->zero_point, b->zero_point};
+  }
+
   Inputs concat(const OnnxNode& node, const Integers& result) const {
     std::vector<std::string> out = {result.scale, result.zero_point};
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -205,8 +226,9 @@ class QOperators {
     return out;
   }
 
+  static constexpr std::string_view kMicrosoft = "com.microsoft";
+
   static const Form* form_of(const OnnxNode& node) {
-    constexpr std::string_view kMicrosoft = "com.microsoft";
     static constexpr Form kForms[] = {{"Conv", "QLinearConv", "", &QOperators::convolution},
                                       {"Gemm", "QGemm", kMicrosoft, &QOperators::gemm},
                                       {"MatMul", "QLinearMatMul", "", &QOperators::matmul},

@@ -11,8 +11,9 @@ namespace qdq {
 // QLinearAveragePool, QLinearGlobalAveragePool and QLinearConcat in place of float operators whose inputs
 // DequantizeLinear gives and whose result QuantizeLinear alone reads, at most behind a Relu or Clip that changes
 // nothing within the range of the integers; and lets what only moves numbers (MaxPool, Reshape, Transpose, ...) move
-// integers. Operators with other inputs, such as a float bias, stay as they are. The DequantizeLinear that nobody reads
-// then are left for who eliminates dead code. Returns how many operators were replaced.
+// integers. Products of matrices whose result stays float become com.microsoft's QGemm without a scale of the result,
+// and MatMulIntegerToFloat. Operators with other inputs, such as a float bias, stay as they are. The DequantizeLinear
+// that nobody reads then are left for who eliminates dead code. Returns how many operators were replaced.
 int64_t use_qoperators(format::OnnxGraph& graph);
 
 }  // namespace qdq
