@@ -61,12 +61,23 @@ struct InputMoments {
     add_product(b, products);
   }
 
+  // How much of the mean square the sums of so few rows ask for, where chance has made some directions small: the
+  // shrinkage of a covariance towards a multiple of the identity (Chen et al. 2010, OAS).
+  double part_of_chance(double trace, int64_t depth) const {
+    constexpr double kLeast = 0.01, kMost = 1;
+    const auto p = static_cast<double>(depth), n = static_cast<double>(count);
+    double all = 0;
+    for (const double value : squares) all += value * value;
+    const double spread = (n + 1 - 2 / p) * (all - trace * trace / p);
+    const double shrunk = spread > 0 ? std::min(1.0, ((1 - 2 / p) * all + trace * trace) / spread) : 1;
+    return shrunk < 1 ? std::clamp(shrunk / (1 - shrunk), kLeast, kMost) : kMost;
+  }
+
   // A part of the mean square of what is read, which holds weights near the float ones.
   void hold(int64_t depth) {
-    constexpr double kPart = 0.01;
     double trace = 0;
     for (int64_t i = 0; i < depth; ++i) trace += squares[static_cast<size_t>(i * depth + i)];
-    const double more = trace > 0 ? kPart * trace / static_cast<double>(depth) : 1;
+    const double more = trace > 0 ? part_of_chance(trace, depth) * trace / static_cast<double>(depth) : 1;
     for (int64_t i = 0; i < depth; ++i) {
       squares[static_cast<size_t>(i * depth + i)] += more;
       products[static_cast<size_t>(i * depth + i)] += more;
@@ -345,6 +356,7 @@ int64_t gptq_by_statistics(Prepared& prepared) {
         sums.squares[static_cast<size_t>(i * layer.depth + j)] =
             sums.squares[static_cast<size_t>(j * layer.depth + i)] = seen->second.squares[at];
     sums.products = sums.squares;
+    sums.count = seen->second.places;
     const Tensor weight = impl.program.find_attribute(layer.weight.name)->tensor.contiguous();
     found.emplace_back(&layer, round_grouped(layer, weight, *impl.groups[*layer.weight.observer].observer, sums));
   }

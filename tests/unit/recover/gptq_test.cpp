@@ -123,6 +123,15 @@ TEST(Gptq, WantsSamplesAndGroups) {
   EXPECT_EQ(gptq(plain, {{rows(16, 1)}}), 0);
 }
 
+// Rows whose elements do not hang together, fewer than these are: what they have in common is chance.
+TEST(Gptq, FewRowsHarmNoMoreThanTheNearestIntegersDo) {
+  Prepared prepared = prepared_in_groups(QScheme::kPerChannelSymmetric, 32);
+  const Tensor unseen = sample({16, kWidth}, 1000);
+  const double nearest = error_of(convert_pt2e(prepared), unseen);
+  gptq(prepared, {{sample({16, kWidth}, 10)}, {sample({16, kWidth}, 11)}, {sample({16, kWidth}, 12)}});
+  EXPECT_LT(error_of(convert_pt2e(prepared), unseen), 1.25 * nearest);
+}
+
 // x [256, 64] -> linear -> the rows whose first number is positive -> linear -> the mean of their squares
 Program routed() {
   ProgramBuilder builder;
