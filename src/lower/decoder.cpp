@@ -183,17 +183,25 @@ void Decoder::Impl::find_outputs(const Program& program) {
     return i < program.output_names.size() ? program.output_names[i] : std::string();
   };
   std::optional<size_t> found;
+  std::vector<size_t> caches;  // the outputs of four axes
   for (size_t i = results.size(); i-- > 0;) {
     const TensorMeta* meta = results[i].node() == nullptr ? nullptr : results[i].node()->meta.val.tensor();
     if (meta == nullptr || !is_floating(meta->dtype) || has_word(name_of(i), "present") || meta->sizes.empty())
       continue;
-    if (!found || name_of(*found) != "logits") found = i;
+    if (meta->sizes.size() == 4) caches.insert(caches.begin(), i);
+    else if (!found || name_of(*found) != "logits") found = i;
   }
   QDQ_CHECK(found.has_value(), kUnsupported, "the model gives no logits: an output of floats [1, T, V], [T, V] or [V]");
   logits = *found;
   vocabulary = results[logits].node()->meta.val.tensor()->sizes.back().constant();
+  const bool goes_by_order = program.output_names.empty();
+  size_t next = 0;
   for (Input& input : inputs) {
     if (input.role != Role::kPast) continue;
+    if (goes_by_order && next < caches.size()) {
+      input.present = caches[next++];
+      continue;
+    }
     const std::string present = present_of(input.name);
     const auto at = std::find_if(program.output_names.begin(), program.output_names.end(),
                                  [&](const std::string& name) { return as_node_name(name) == present; });
@@ -201,6 +209,8 @@ void Decoder::Impl::find_outputs(const Program& program) {
               "' is a past, and the model has no output '", present, "' that continues it");
     input.present = static_cast<size_t>(at - program.output_names.begin());
   }
+  QDQ_CHECK(!goes_by_order || next == 0 || next == caches.size(), kUnsupported, "the model takes ", next,
+            " past keys and values, and gives ", caches.size(), " outputs of four axes to continue them");
 }
 
 Tensor Decoder::Impl::empty_past(const Input& input) const {

@@ -23,7 +23,8 @@ struct Sampling {
 //   places               integers [T], [1, T] or, of the first token alone, [1]: "position" or "pos" in the name
 //   a mask               integers or bools [1, places so far and new ones], all 1: "mask" in the name
 //   past keys and values floats of four axes: "past" in the name, and each has an output with "present" in the place
-//                        of "past", "past_key_values" or "past_key_value"; empty at first, then taken over by name
+//                        of "past", "past_key_values" or "past_key_value"; empty at first, then taken over by name.
+//                        Where outputs have no names, as in .pt2 files, those of four axes are taken in their order
 //   use_cache_branch     a bool: whether there is a past
 // A cache in buffers that the program writes to is state of its session. T is open, or 1: then a prompt goes in token
 // by token. The logits are the output "logits" or the first of floats but a "present": [1, T, V], [T, V] or [V].

@@ -121,6 +121,21 @@ TEST(DecoderGolden, TokensAreThoseOfPyTorchAndOnnxRuntime) {
 }
 
 // What a token costs: one step for each norm, rotary embedding and attention, and no copy of a cache.
+// A .pt2 file does not name its outputs: the pasts are continued in their order.
+TEST(DecoderGolden, PastsAreContinuedWithoutNames) {
+  int64_t tried = 0;
+  for (const auto& [name, wanted] : decoders()) {
+    Program program = program_of(name);
+    if (program.output_names.empty()) continue;
+    SCOPED_TRACE(name);
+    program.output_names.clear();
+    Decoder decoder(program);
+    EXPECT_EQ(tokens_of(decoder, wanted.prompt, std::ssize(wanted.tokens)), wanted.tokens);
+    ++tried;
+  }
+  EXPECT_EQ(tried, 2);
+}
+
 TEST(Decoder, WhatIsInFrontOfProductsIsFused) {
   for (const std::string& name : pt2_decoders()) {
     SCOPED_TRACE(name);
