@@ -91,10 +91,14 @@ std::vector<std::string> unmatched(std::string_view kind, const std::vector<Conf
 
 std::string no_pattern_for(std::string_view quantizer, const Node& node) {
   const std::string_view op = short_name(node.target());
-  constexpr std::string_view kDecomposed[] = {"aten.convolution.default", "aten.addmm.default"};
-  const bool is_decomposed = std::find(std::begin(kDecomposed), std::end(kDecomposed), op) != std::end(kDecomposed);
-  return concat(quantizer, " has no pattern for ", op,
-                is_decomposed ? ", which run_decompositions() leaves of a layer; export the model without it" : "");
+  std::string_view remedy;
+  if (op == "aten.convolution.default")
+    remedy = ", which run_decompositions() leaves of a layer; export the model without it";
+  if (op == "aten.addmm.default")
+    remedy =
+        ", which run_decompositions() leaves of a linear layer; export the model without it, and with "
+        "functional.linear where it calls addmm itself";
+  return concat(quantizer, " has no pattern for ", op, remedy);
 }
 
 std::vector<std::string> unmatched_module_names(const Program& program, const std::vector<ConfigSetting>& settings) {

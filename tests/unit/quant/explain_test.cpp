@@ -276,8 +276,8 @@ TEST(Explain, WhatDecompositionsLeaveNamesTheRemedy) {
   XNNPACKQuantizer quantizer = xnnpack();
   X86InductorQuantizer other = x86();
   const std::string remedy =
-      "has no pattern for aten.addmm.default, which run_decompositions() leaves of a layer; export the model without "
-      "it";
+      "has no pattern for aten.addmm.default, which run_decompositions() leaves of a linear layer; export the model "
+      "without it, and with functional.linear where it calls addmm itself";
   for (Quantizer* each : {static_cast<Quantizer*>(&quantizer), static_cast<Quantizer*>(&other)}) {
     const Prepared prepared = prepare_pt2e(program.clone(), *each);
     EXPECT_NE(explain(prepared, "addmm").reason.find(remedy), std::string::npos) << explain(prepared, "addmm").reason;
