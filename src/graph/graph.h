@@ -120,9 +120,9 @@ struct ModuleStackEntry {
 };
 
 // Keys of NodeMeta::extra: what an ONNX file calls the nodes that a node stands for, and the node's value; of an
-// operator that qdq does not have, its domain and version there.
+// operator that qdq does not have, its domain and version there; of MatMulNBits, how exactly runtimes shall compute it.
 inline constexpr std::string_view kOnnxNode = "onnx.node", kOnnxValue = "onnx.value", kOnnxDomain = "onnx.domain",
-                                  kOnnxVersion = "onnx.version";
+                                  kOnnxVersion = "onnx.version", kOnnxAccuracyLevel = "onnx.accuracy_level";
 
 // The key of a placeholder whose value is not one tensor, and what it is then: ONNX's "sequence", a list of tensors,
 // "optional", which may be None, or "optional sequence".

@@ -96,7 +96,10 @@ void matmul_n_bits(OnnxCall& call) {
   }
   if (!is_whole) weight = call.call("slice.Tensor", {weight, 1, 0, depth});
   if (dtype != DType::kF32) weight = call.call("to.dtype", {weight, dtype});
-  call.set(call.call("linear.default", {call.tensor(0), weight, call.optional_tensor(5)}));
+  Node* linear = call.call("linear.default", {call.tensor(0), weight, call.optional_tensor(5)});
+  if (const int64_t level = call.integer("accuracy_level", 0); level != 0)
+    linear->meta.extra.emplace_back(kOnnxAccuracyLevel, std::to_string(level));
+  call.set(linear);
 }
 
 // Rows of a table of integers: data, indices, scales, zero points.

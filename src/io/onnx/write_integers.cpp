@@ -173,6 +173,13 @@ void finish_dynamic_layer(AtenCall& call, const DynamicLayer& layer, const char*
   call.finish("Add", {call.emit("Mul", {product, scale}), bias});
 }
 
+// How exactly runtimes shall multiply weights in blocks: as asked for, else as the file says that was read.
+std::optional<int64_t> accuracy_level_of(AtenCall& call) {
+  if (const std::optional<int64_t> asked = call.file().options().accuracy_level) return asked;
+  const std::string& read = call.node().meta.extra_of(kOnnxAccuracyLevel);
+  return read.size() == 1 && read[0] >= '0' && read[0] <= '4' ? std::optional<int64_t>(read[0] - '0') : std::nullopt;
+}
+
 }  // namespace
 
 bool write_dynamic_linear(AtenCall& call) {
@@ -314,7 +321,7 @@ bool write_linear_of_blocks(AtenCall& call) {
         file.constant(packed(given, rows, low, bits).reshape({rows * bytes_of(blocks)}), name + "_zero_point"));
   }
   OnnxAttributes attributes = {"K", depth, "N", rows, "bits", bits, "block_size", block};
-  if (file.options().accuracy_level) attributes.add("accuracy_level", *file.options().accuracy_level);
+  if (const std::optional<int64_t> level = accuracy_level_of(call)) attributes.add("accuracy_level", *level);
   file.note_blocks();
   finish_with_bias(call, "com.microsoft.MatMulNBits", inputs, attributes);
   return true;

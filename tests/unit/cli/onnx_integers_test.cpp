@@ -173,7 +173,8 @@ TEST(OnnxIntegers, BlocksOfFourBitsComeBackAsTheyWere) {
 }
 
 TEST(OnnxIntegers, BlocksSayHowTheyAreMultipliedWhereThatIsAsked) {
-  const Program program = load_onnx(format::write_onnx_file(of_blocks(false)));
+  OnnxFile given = of_blocks(false);
+  Program program = load_onnx(format::write_onnx_file(given));
   const auto level_of = [&](std::optional<int64_t> level) {
     std::optional<int64_t> out;
     const OnnxFile file = format::read_onnx_file(save_onnx(program, {.accuracy_level = level}));
@@ -187,6 +188,15 @@ TEST(OnnxIntegers, BlocksSayHowTheyAreMultipliedWhereThatIsAsked) {
   expect_error(ErrorCode::kInvalidArgument, "is 5, wanted 0 to 4", [&] { level_of(5); });
   expect_error(ErrorCode::kInvalidArgument, "but the model has none",
                [] { save_onnx(load_onnx(format::write_onnx_file(two_layers())), {.accuracy_level = 4}); });
+  // What a file says is kept.
+  format::OnnxAttribute level;
+  level.name = "accuracy_level";
+  level.kind = format::OnnxKind::kInt;
+  level.i = 4;
+  given.nodes[0].attributes.push_back(level);
+  program = load_onnx(format::write_onnx_file(given));
+  EXPECT_EQ(level_of({}), 4);
+  EXPECT_EQ(level_of(1), 1);
 }
 
 // A table of 6 rows of 64 numbers, in 4 bits by groups of 32, and the rows that ids [2, 3] choose.
