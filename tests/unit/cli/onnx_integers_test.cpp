@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "exec/interpreter.h"
+#include "unit/cli/integer_files.h"
 #include "unit/cli/onnx_node.h"
 #include "format/json.h"
 #include "format/onnx_file.h"
@@ -22,6 +22,9 @@ namespace qdq::onnx_integers_test {
 namespace {
 
 using format::OnnxFile;
+using integer_files::count;
+using integer_files::ramp;
+using integer_files::run;
 
 format::OnnxValueInfo info(const std::string& name, std::vector<format::OnnxDimension> dims) {
   format::OnnxValueInfo out;
@@ -29,20 +32,6 @@ format::OnnxValueInfo info(const std::string& name, std::vector<format::OnnxDime
   out.dtype = DType::kF32;
   out.dims = std::move(dims);
   return out;
-}
-
-Tensor ramp(const Shape& sizes) {
-  const Tensor out = Tensor::empty(sizes, DType::kF32);
-  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 11 % 29) / 9 - 1.5F;
-  return out;
-}
-
-int64_t count(const OnnxFile& file, const std::string& op) {
-  return std::count_if(file.nodes.begin(), file.nodes.end(), [&](const auto& node) { return node.op_type == op; });
-}
-
-Tensor run(const Program& program, const Tensor& input) {
-  return Interpreter(program, {}).run(std::vector<Tensor>{input})[0];
 }
 
 float largest_difference(const Tensor& a, const Tensor& b) {

@@ -1,15 +1,13 @@
 // Operators of integers in ONNX files, in place of float ones between DequantizeLinear and QuantizeLinear.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
-#include "exec/interpreter.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "profile/runtime_profile.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 #include "recipe/recipe.h"
+#include "unit/cli/integer_files.h"
 #include "unit/format/expect_error.h"
 #include "unit/quant/program_builder.h"
 
@@ -17,20 +15,9 @@ namespace qdq::onnx_qoperators_test {
 namespace {
 
 using format::OnnxFile;
-
-Tensor ramp(const Shape& sizes) {
-  const Tensor out = Tensor::empty(sizes, DType::kF32);
-  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 11 % 29) / 9 - 1.5F;
-  return out;
-}
-
-int64_t count(const OnnxFile& file, const std::string& op) {
-  return std::count_if(file.nodes.begin(), file.nodes.end(), [&](const auto& node) { return node.op_type == op; });
-}
-
-Tensor run(const Program& program, const Tensor& input) {
-  return Interpreter(program, {}).run(std::vector<Tensor>{input})[0];
-}
+using integer_files::count;
+using integer_files::ramp;
+using integer_files::run;
 
 // conv -> relu -> max pool, beside conv, and their sum, behind which a mean and a linear layer.
 Program a_residual_network() {
