@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/tail.h"
-#include "exec/written_attributes.h"
+#include "op/written_attributes.h"
 #include "op/op.h"
 
 namespace qdq {

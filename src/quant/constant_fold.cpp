@@ -7,7 +7,7 @@
 
 #include "base/disk_blocks.h"
 #include "exec/interpreter.h"
-#include "exec/written_attributes.h"
+#include "op/written_attributes.h"
 #include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"

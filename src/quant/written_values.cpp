@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "exec/written_attributes.h"
+#include "op/written_attributes.h"
 #include "op/facts.h"
 #include "op/shared_storage.h"
 

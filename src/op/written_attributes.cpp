@@ -1,4 +1,4 @@
-#include "exec/written_attributes.h"
+#include "op/written_attributes.h"
 
 #include "op/shared_storage.h"
 
