@@ -543,6 +543,20 @@ TEST(OnnxSave, ComputesWhatDependsOnConstants) {
   expect_close(Interpreter(again, {}).run(inputs), Interpreter(program, {}).run(inputs), 1e-6);
 }
 
+TEST(Onnx, HardSwishInPartsIsOneOperator) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {2, 3}, {}, false};
+  Node* sum = graph.call("torch.ops.aten.add.Tensor", {x, 3.0});
+  Node* clamp = graph.call("torch.ops.aten.clamp.default", {sum, 0.0, 6.0});
+  Node* product = graph.call("torch.ops.aten.mul.Tensor", {x, clamp});
+  Node* sixth = graph.call("torch.ops.aten.div.Tensor", {product, 6.0});
+  for (Node* node : {sum, clamp, product, sixth}) infer_value(*node);
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{sixth})}, {}, "output");
+  EXPECT_EQ(operators(load_onnx(save_onnx(program))), std::vector<std::string>{"aten.hardswish.default"});
+}
+
 TEST(OnnxGolden, LooksAsTorchExportMakesIt) {
   const std::map<std::string, Case> all = cases("networks.npz");
   const Program vision = load_onnx(all.at("vision").model);
