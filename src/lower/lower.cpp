@@ -19,6 +19,7 @@
 #include "lower/mutable_buffers.h"
 #include "lower/signals_as_images.h"
 #include "lower/volumes_as_images.h"
+#include "op/recompose.h"
 
 namespace qdq {
 namespace {
@@ -298,6 +299,7 @@ std::vector<std::string> wanted_backends(const LowerOptions& options) {
 
 // What fusion finds steps for, in place of what it finds none for.
 void rewrite_for_steps(Program& program, bool floats) {
+  recompose(program);
   fold_written_constants(program);
   join_operators(program);
   make_images_of_signals(program, floats);

@@ -1,6 +1,7 @@
 // Activations in several operators.
 #include "op/spelled_out.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -69,21 +70,6 @@ Argument sixfold(const Node* node) {
   return {};
 }
 
-// The axes of a transpose or permute node as a permutation; empty for other nodes.
-std::vector<int64_t> permutation_of(const Node* node) {
-  std::vector<int64_t> axes;
-  const TensorMeta* meta = node->meta.val.tensor();
-  const auto rank = static_cast<int64_t>(meta ? meta->sizes.size() : 0);
-  if (is_aten(node, "transpose.int")) {
-    for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
-    std::swap(axes[static_cast<size_t>(wrap_axis(*node->arg(1).integer(), rank))],
-              axes[static_cast<size_t>(wrap_axis(*node->arg(2).integer(), rank))]);
-  } else if (is_aten(node, "permute.default")) {
-    for (const Argument& axis : node->arg(1).list()) axes.push_back(wrap_axis(*axis.integer(), rank));
-  }
-  return axes;
-}
-
 // A factor of attention: x times the square root of the scale. Gives x, and multiplies `scale`.
 Node* scaled(const Argument& argument, double& scale) {
   const Node* mul = sole_call(argument, "mul.Tensor");
@@ -94,6 +80,28 @@ Node* scaled(const Argument& argument, double& scale) {
 }
 
 }  // namespace
+
+std::vector<int64_t> permutation_of(const Node& node) {
+  const TensorMeta* meta = node.meta.val.tensor();
+  const auto rank = static_cast<int64_t>(meta ? meta->sizes.size() : 0);
+  const auto axis_in = [&](const Argument& argument) {
+    const int64_t axis = argument.integer().value_or(rank);
+    return axis < -rank || axis >= rank ? rank : wrap_axis(axis, rank);
+  };
+  std::vector<int64_t> axes;
+  if (is_aten(&node, "transpose.int")) {
+    const int64_t a = axis_in(argument_of(node, 1)), b = axis_in(argument_of(node, 2));
+    if (a == rank || b == rank) return {};
+    for (int64_t i = 0; i < rank; ++i) axes.push_back(i == a ? b : i == b ? a : i);
+  } else if (is_aten(&node, "permute.default") && argument_of(node, 1).is_list()) {
+    for (const Argument& argument : argument_of(node, 1).list()) axes.push_back(axis_in(argument));
+    std::vector<int64_t> sorted = axes;
+    std::sort(sorted.begin(), sorted.end());
+    for (int64_t i = 0; i < static_cast<int64_t>(sorted.size()); ++i)
+      if (sorted[static_cast<size_t>(i)] != i) return {};
+  }
+  return static_cast<int64_t>(axes.size()) == rank ? axes : std::vector<int64_t>();
+}
 
 bool join_silu(Node* last) {
   if (!is_aten(last, "mul.Tensor")) return false;
@@ -140,10 +148,12 @@ void join_attention_parts(Node* last) {
     return meta != nullptr && static_cast<int64_t>(meta->sizes.size()) == rank;
   };
   if (rank < 3 || !has_rank(softmax) || !has_rank(last->arg(1).node())) return;
-  if (wrap_axis(*softmax->arg(1).integer(), rank) != rank - 1) return;
+  const std::optional<int64_t> axis = argument_of(*softmax, 1).integer();
+  if ((axis != -1 && axis != rank - 1) || !argument_of(*softmax, 2).is_none()) return;
   const Node* scores = sole_call(softmax->arg(0), "matmul.default");
   Argument mask;
   if (const Node* sum = scores ? nullptr : sole_call(softmax->arg(0), "add.Tensor")) {
+    if (!sum->kwargs().empty()) return;
     for (const size_t i : {size_t{0}, size_t{1}}) {
       if (scores || !(scores = sole_call(sum->arg(i), "matmul.default"))) continue;
       mask = sum->arg(1 - i);
@@ -154,8 +164,9 @@ void join_attention_parts(Node* last) {
   double scale = 1;
   Node* query = scaled(scores->arg(0), scale);
   Node* turned = query ? scaled(scores->arg(1), scale) : nullptr;
-  std::vector<int64_t> axes = turned ? permutation_of(turned) : std::vector<int64_t>();
-  const auto width = query ? query->meta.val.tensor()->sizes.back().constant() : std::nullopt;
+  std::vector<int64_t> axes = turned ? permutation_of(*turned) : std::vector<int64_t>();
+  if (!query || !has_rank(query)) return;
+  const std::optional<int64_t> width = query->meta.val.tensor()->sizes.back().constant();
   if (static_cast<int64_t>(axes.size()) != rank || !width || *width < 1) return;
 
   std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);

@@ -15,7 +15,11 @@ bool is_aten(const Node* node, std::string_view name);
 Node* sole_call(const Argument& argument, std::string_view name);
 // Whether the argument is this number, but for a relative error of 1e-6.
 bool is_number(const Argument& argument, double wanted);
-// Puts a call of the ATen operator in the place of `last`, which computes the same. What `last` read stays in the graph.
+// The axes of a transpose or permute node, counted from the front, in the order that it gives them; empty for other
+// nodes, and where they are no constants that fit its shape.
+std::vector<int64_t> permutation_of(const Node& node);
+// Puts a call of the ATen operator in the place of `last`, which computes the same. What `last` read stays in the
+// graph.
 void replace_with_call(Node* last, const std::string& name, std::vector<Argument> args, Node::Kwargs kwargs = {});
 
 // Looks for an activation whose last operator this is, and puts it in the place of that one. Factors may have any

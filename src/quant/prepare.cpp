@@ -10,6 +10,7 @@
 #include "quant/constant_fold.h"
 #include "quant/observer_map.h"
 #include "quant/prepared_impl.h"
+#include "op/recompose.h"
 #include "quant/training_mode.h"
 #include "quant/unknown_operators.h"
 #include "quant/written_values.h"
@@ -197,6 +198,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
+  if (quantizer.recomposes()) recompose(impl->program);
   if (!is_qat) {
     if (quantizer.folds_computed_weights()) fold_computed_weights(impl->program);
     fold_norms(quantizer, *impl);

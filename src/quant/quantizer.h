@@ -48,8 +48,11 @@ class Quantizer {
   virtual ~Quantizer() = default;
   virtual std::string_view name() const = 0;
   virtual Compat compat() const { return Compat::kNone; }
-  // Whether weights that operators compute of constants become constants before all else (constant_fold.h), which
-  // PyTorch does not do.
+  // Whether layers that decompositions took apart are put together before all else (op/recompose.h), which PyTorch does
+  // not do.
+  virtual bool recomposes() const { return compat() == Compat::kNone; }
+  // Whether weights that operators compute of constants become constants then (constant_fold.h), which PyTorch does
+  // not do, either.
   virtual bool folds_computed_weights() const { return compat() == Compat::kNone; }
   // Folds batch norms into the layers in front of them, before all else (not for quantization-aware training). Default:
   // as prepare_pt2e does it, see fold_batch_norms.

@@ -15,6 +15,7 @@
 #include "op/infer.h"
 #include "op/math.h"
 #include "quant/fold_batch_norm.h"
+#include "op/recompose.h"
 
 namespace qdq {
 
@@ -153,6 +154,7 @@ bool is_one_with_next(const Node& node) {
 
 Program folded(const Program& program) {
   Program out = program.clone();
+  recompose(out);
   fold_batch_norms(out, Compat::kNone);
   return out;
 }

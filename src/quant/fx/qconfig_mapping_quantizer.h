@@ -48,6 +48,7 @@ class QConfigMappingQuantizer : public Quantizer {
   QConfigMappingQuantizer& set_filter_function(NodeFilter filter);
 
   std::string_view name() const override { return "QConfigMapping"; }
+  bool recomposes() const override { return compat_ == Compat::kNone; }
   bool folds_computed_weights() const override { return compat_ == Compat::kNone; }
   // Those behind convolutions and linear layers, all being modules and the batch norm the only reader; with
   // Compat::kTorch26 no others, and not that of a transposed convolution with a relu behind, which PyTorch takes to

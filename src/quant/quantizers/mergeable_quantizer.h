@@ -20,6 +20,7 @@ class MergeableQuantizer final : public Quantizer {
       : quantizer_(std::move(quantizer)), observer_(std::move(observer)) {}
   std::string_view name() const override { return quantizer_->name(); }
   Compat compat() const override { return quantizer_->compat(); }
+  bool recomposes() const override { return quantizer_->recomposes(); }
   bool folds_computed_weights() const override { return quantizer_->folds_computed_weights(); }
   void fold_batch_norms(Program& program) override { quantizer_->fold_batch_norms(program); }
   bool trains_as_one(const Node& layer, const Node& norm) const override {

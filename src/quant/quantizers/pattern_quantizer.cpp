@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "op/facts.h"
+#include "op/recompose.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -71,6 +72,15 @@ PatternQuantizer& PatternQuantizer::set_split_silu(bool split_silu) {
 bool PatternQuantizer::reaches(const Node& node) const {
   const ConfigSetting* setting = setting_of(node);
   return setting->second && (!filter_ || filter_(node));
+}
+
+bool PatternQuantizer::recomposes() const {
+  return std::none_of(rows_.begin(), rows_.end(), [](const PatternRow& row) {
+    return std::any_of(row.places.begin(), row.places.end(), [](const PatternPlace& place) {
+      const std::vector<std::string_view> words = words_of(place.operators);
+      return std::any_of(words.begin(), words.end(), is_decomposed);
+    });
+  });
 }
 
 void PatternQuantizer::transform_for_annotation(Program& program) {

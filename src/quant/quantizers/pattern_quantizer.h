@@ -30,6 +30,8 @@ class PatternQuantizer : public Quantizer {
   std::string_view name() const override { return *name_; }
   QuantizationCapabilities quantization_capabilities() const override { return capabilities_of(*name_, rows_); }
   std::vector<std::string> warnings() const override { return unmatched_; }
+  // Not if a row names an operator that only decompositions leave (is_decomposed).
+  bool recomposes() const override;
   void transform_for_annotation(Program& program) override;
   void annotate(Program& program, Annotations& annotations) override;
 

@@ -93,11 +93,9 @@ std::string no_pattern_for(std::string_view quantizer, const Node& node) {
   const std::string_view op = short_name(node.target());
   std::string_view remedy;
   if (op == "aten.convolution.default")
-    remedy = ", which run_decompositions() leaves of a layer; export the model without it";
-  if (op == "aten.addmm.default")
-    remedy =
-        ", which run_decompositions() leaves of a linear layer; export the model without it, and with "
-        "functional.linear where it calls addmm itself";
+    remedy = ", which a decomposition left of a layer; without the rules of torch-2.6 it counts as one";
+  if (op == "aten.addmm.default" || op == "aten.mm.default")
+    remedy = "; without the rules of torch-2.6, one with a constant matrix counts as a linear layer";
   return concat(quantizer, " has no pattern for ", op, remedy);
 }
 

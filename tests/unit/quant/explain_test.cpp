@@ -269,19 +269,21 @@ TEST(Explain, ThePlaceholderOfPyTorchIsNoModule) {
   EXPECT_FALSE(explain(prepared, "conv2d").quantizer.empty());
 }
 
-TEST(Explain, WhatDecompositionsLeaveNamesTheRemedy) {
+TEST(Explain, WhatDecompositionsLeaveNamesTheRemedyUnderTheRulesOfPyTorch) {
   ProgramBuilder b;
   Node* addmm = b.call("addmm.default", {b.weight("bias", {5}), b.input("x", {2, 12}), b.weight("weight", {12, 5})});
   Program program = b.finish({b.call("softmax.int", {addmm, 1})});
-  XNNPACKQuantizer quantizer = xnnpack();
-  X86InductorQuantizer other = x86();
+  XNNPACKQuantizer quantizer(Compat::kTorch26);
+  quantizer.set_global(get_symmetric_quantization_config());
+  X86InductorQuantizer other(Compat::kTorch26);
+  other.set_global(get_default_x86_inductor_quantization_config());
   const std::string remedy =
-      "has no pattern for aten.addmm.default, which run_decompositions() leaves of a linear layer; export the model "
-      "without it, and with functional.linear where it calls addmm itself";
+      "has no pattern for aten.addmm.default; without the rules of torch-2.6, one with a constant matrix counts as a "
+      "linear layer";
   for (Quantizer* each : {static_cast<Quantizer*>(&quantizer), static_cast<Quantizer*>(&other)}) {
     const Prepared prepared = prepare_pt2e(program.clone(), *each);
     EXPECT_NE(explain(prepared, "addmm").reason.find(remedy), std::string::npos) << explain(prepared, "addmm").reason;
-    EXPECT_EQ(explain(prepared, "softmax").reason.find("run_decompositions"), std::string::npos);
+    EXPECT_EQ(explain(prepared, "softmax").reason.find("torch-2.6"), std::string::npos);
   }
 }
 
