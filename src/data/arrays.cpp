@@ -386,7 +386,8 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
   batches->in_all = batches->num_samples();
   if (!batches->cuts.empty() && batches->cuts[0].kind == Part::Kind::kRows)
     batches->in_all = batches->cuts[0].array->size(0);
-  QDQ_CHECK(batches->size > 0, kInvalidArgument, path, " holds no samples");
+  QDQ_CHECK(batches->size > 0, kInvalidArgument, path,
+            " holds no samples: the arrays have 0 rows, and each row is one; wanted one at least");
   check_batches(*batches, inputs, how, path);
   if (options.limit > 0) batches->limit_to(options.limit, inputs, path);
   std::vector<DType> dtypes;

@@ -55,7 +55,8 @@ format::Bytes TarMembers::read(const std::string& name) const {
     if (!member.starts_with(key) || member.size() != name.size() + kNumbers) break;
     found = std::move(member);
   }
-  QDQ_CHECK(!found.empty(), kInvalidArgument, path_, " has no member ", name);
+  QDQ_CHECK(!found.empty(), kInvalidArgument, path_, " has no member ", name,
+            "; it has changed since it was opened, so start again");
   return files_.read_part(path_, number_at(found, key.size()), number_at(found, key.size() + 8));
 }
 

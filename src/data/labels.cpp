@@ -16,7 +16,7 @@ namespace {
 
 std::vector<int64_t> integers_of(const Tensor& labels, const std::string& path) {
   QDQ_CHECK(is_integral(labels.dtype()), kInvalidArgument, path, " holds ", to_string(labels.dtype()),
-            "; labels must be integers");
+            "; labels must be integers: save them with .astype(\"int64\")");
   QDQ_CHECK(labels.dim() > 0 && labels.numel() == labels.size(0), kInvalidArgument, path, " holds ",
             to_string(labels.dtype()), to_string(labels.sizes()),
             "; labels are one class for each sample, [samples]; of rows with a 1 at the class (one-hot) save the "

@@ -33,7 +33,8 @@ std::string base64(ByteSpan bytes) {
 Bytes base64_bytes(std::string_view text, std::string_view what) {
   static constexpr std::array<uint8_t, 256> kValues = digit_values();
   const size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-  QDQ_CHECK(text.size() % 4 == 0, kBadFile, what, " is not base64: it has ", text.size(), " characters");
+  QDQ_CHECK(text.size() % 4 == 0, kBadFile, what, " is not base64: it has ", text.size(),
+            " characters, no multiple of 4; the file was cut off or changed, so make it again");
   Bytes out(text.size() / 4 * 3);
   uint32_t odd = 0;  // what is no digit has a bit of its own
   const auto value_at = [&](size_t i) {
@@ -54,7 +55,7 @@ Bytes base64_bytes(std::string_view text, std::string_view what) {
     write(whole, group);
     odd = (odd & kNoDigit) | (group & ((1u << (8 * padding)) - 1));  // bits that no byte has
   }
-  QDQ_CHECK(odd == 0, kBadFile, what, " is not base64");
+  QDQ_CHECK(odd == 0, kBadFile, what, " is not base64; the file was changed, so make it again");
   out.resize(out.size() - padding);
   return out;
 }

@@ -275,7 +275,8 @@ Tensor resized(const Tensor& image, const Preprocess& how) {
   W = std::max<int64_t>(W, 1);
   // The picture between the two passes has the old height and the new width.
   QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "resizing an image of ",
-            image.size(0), " x ", image.size(1), " pixels would give ", H, " x ", W, ", which is too large");
+            image.size(0), " x ", image.size(1), " pixels would give ", H, " x ", W,
+            ", which is too large; give a smaller resize");
   return resized(image, H, W, how);
 }
 
@@ -318,10 +319,10 @@ std::vector<float> channels_field(const Fields& fields, std::string_view key, bo
   else out = {json_as<float>(*value, fields.where(key))};
   const size_t channels = grayscale ? 1 : 3;
   QDQ_CHECK(out.size() == 1 || out.size() == channels, kInvalidArgument, fields.where(key), " has ", out.size(),
-            " numbers for ", channels, " channels");
+            " numbers for ", channels, " channels; wanted one, or one for each channel");
   for (const float number : out)
     QDQ_CHECK(std::isfinite(number) && (key != "std" || number != 0), kInvalidArgument, fields.where(key), " holds ",
-              number);
+              number, key == "std" ? ", wanted finite numbers other than 0" : ", wanted finite numbers");
   return out;
 }
 
@@ -338,7 +339,7 @@ size_t choice(const Fields& fields, std::string_view key, const std::vector<std:
 
 Tensor decode_image(ByteSpan bytes, const std::string& what) {
   QDQ_CHECK(bytes.size() <= static_cast<size_t>(std::numeric_limits<int>::max()), kUnsupported, what,
-            " has more than 2 GiB");
+            " has more than 2 GiB; give a smaller image");
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int length = static_cast<int>(bytes.size());
   int W = 0, H = 0, C = 0;
@@ -350,9 +351,9 @@ Tensor decode_image(ByteSpan bytes, const std::string& what) {
   check(" is not a JPEG, PNG or BMP image that can be read",
         stbi_info_from_memory(data, length, &W, &H, &C) != 0 && W > 0 && H > 0);
   QDQ_CHECK(int64_t{W} * H <= most_pixels(bytes), kBadFile, what, " claims ", W, " x ", H, " pixels, more than its ",
-            bytes.size(), " bytes can hold");
+            bytes.size(), " bytes can hold; the file is damaged, so copy it again");
   QDQ_CHECK(int64_t{W} * H <= kMaxPixels, kUnsupported, what, " has ", W, " x ", H, " pixels; at most ", kMaxPixels,
-            " are read");
+            " are read, so make the image smaller");
   stbi_uc* decoded = stbi_load_from_memory(data, length, &W, &H, &C, 3);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(decoded, stbi_image_free);
   check(" cannot be decoded", pixels != nullptr && !is_cut_off_jpeg(text_of(bytes)));
@@ -376,7 +377,8 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
   if (!crop.empty()) how.crop = {crop.front(), crop.back()};
   how.bgr = choice(fields, "channel_order", {"RGB", "BGR"}, 0) == 1;
   how.scale = fields.optional<double>("scale", how.scale);
-  QDQ_CHECK(std::isfinite(how.scale) && how.scale != 0, kInvalidArgument, fields.where("scale"), " is ", how.scale);
+  QDQ_CHECK(std::isfinite(how.scale) && how.scale != 0, kInvalidArgument, fields.where("scale"), " is ", how.scale,
+            ", wanted a finite number other than 0");
   how.mean = channels_field(fields, "mean", how.grayscale);
   how.std = channels_field(fields, "std", how.grayscale);
   how.channels_last = choice(fields, "layout", {"NCHW", "NHWC"}, 0) == 1;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "format/file_kind.h"
 #include "format/zip.h"
 #include "tensor/strings.h"
 
@@ -182,11 +183,13 @@ void check_length(const Shape& shape, DType dtype, size_t element, size_t found,
   for (const int64_t size : shape) {
     if (wanted == 0) break;
     QDQ_CHECK(static_cast<uint64_t>(size) <= found / wanted, kBadFile, what, ": an array of shape ", to_string(shape),
-              " and type ", to_string(dtype), " needs more bytes than the ", found, " that are there");
+              " and type ", to_string(dtype), " needs more bytes than the ", found,
+              " that are there; the file was cut off or changed, so copy it again or save the array anew");
     wanted *= static_cast<uint64_t>(size);
   }
   QDQ_CHECK(wanted == found, kBadFile, what, ": an array of shape ", to_string(shape), " and type ", to_string(dtype),
-            " has ", wanted, " bytes, found ", found);
+            " has ", wanted, " bytes, found ", found,
+            "; the file was cut off or changed, so copy it again or save the array anew");
   try {
     numel_of(shape);  // of an empty array the other sizes may be any
   } catch (const Error& error) {
@@ -220,7 +223,8 @@ NpyReader::NpyReader(std::shared_ptr<const ByteSource> source, uint64_t offset, 
   constexpr uint64_t kFront = 12;
   const ByteData front = source_->read(offset, std::min(size, kFront));
   ByteReader in(front.bytes(), what_);
-  QDQ_CHECK(size >= 10 && text_of(in.take(6)) == kMagic, kBadFile, what_, ": this is not a .npy file");
+  QDQ_CHECK(size >= 10 && text_of(in.take(6)) == kMagic, kBadFile, what_,
+            ": this is not a .npy file, as numpy.save writes it; ", kind_of_file(*source_, offset, size));
   const auto major = in.number<uint8_t>();
   in.number<uint8_t>();
   QDQ_CHECK(major >= 1 && major <= 3, kUnsupported, what_, ": a .npy file of version ", int{major},

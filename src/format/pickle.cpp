@@ -83,7 +83,7 @@ class Unpickler {
 
   Pickle read() {
     QDQ_CHECK(in_.remaining() >= 2 && in_.number<uint8_t>() == kProto, kUnsupported, what_,
-              ": this is not a pickle of protocol 2 or later");
+              ": this is not a pickle of protocol 2 or later; save the file again with torch.save");
     protocol();
     for (;;) {
       const auto op = in_.number<uint8_t>();
@@ -104,7 +104,7 @@ class Unpickler {
   void protocol() {
     const auto version = in_.number<uint8_t>();
     QDQ_CHECK(version >= 2 && version <= 5, kUnsupported, what_, ": a pickle of protocol ", int{version},
-              "; 2 to 5 are read");
+              "; 2 to 5 are read, so save the file again with torch.save");
   }
 
   [[noreturn]] void unknown(uint8_t op) const {

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <optional>
 
+#include "format/file_kind.h"
+
 namespace qdq::format {
 
 namespace {
@@ -75,13 +77,15 @@ void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry
     if (std::all_of(header.begin(), header.end(), [](std::byte b) { return b == std::byte{0}; })) return;
     QDQ_CHECK(at != 0 || !text_of(header).starts_with("\x1F\x8B"), kUnsupported, what,
               " is compressed by gzip; unpack it with gunzip");
-    QDQ_CHECK(number(header, 148, 8) == checksum(header), kBadFile, what, ": there is no tar header at offset ", at,
-              "; this is not a tar archive, or it is damaged");
+    const bool is_header = number(header, 148, 8) == checksum(header);
+    QDQ_CHECK(is_header || at != 0, kBadFile, what, ": this is not a tar archive; ", kind_of_file(source));
+    QDQ_CHECK(is_header, kBadFile, what, ": there is no tar header at offset ", at,
+              "; the archive is damaged, so copy it again or pack it anew");
     const auto stated = number(header, 124, 12);
     const uint64_t left = source.size() - at - kBlock;
     const uint64_t size = long_size.value_or(stated.value_or(left + 1));
     QDQ_CHECK(size <= left, kBadFile, what, ": the member at offset ", at, " claims ", size, " bytes, and ", left,
-              " are there; the archive was probably cut off");
+              " are there; the archive was probably cut off; copy it again");
     const char kind = static_cast<char>(header[156]);
     if (kind == 'L' || kind == 'x') {
       QDQ_CHECK(size <= kMostText, kBadFile, what, ": the record at offset ", at, " has ", size, " bytes");
@@ -100,7 +104,7 @@ void for_each_in_tar(const ByteSource& source, const std::function<void(TarEntry
     }
     at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
   }
-  QDQ_CHECK(is_tar, kBadFile, what, ": this is not a tar archive");
+  QDQ_CHECK(is_tar, kBadFile, what, ": this is not a tar archive; ", kind_of_file(source));
 }
 
 }  // namespace qdq::format

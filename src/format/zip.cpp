@@ -11,6 +11,7 @@
 #include "base/disk_blocks.h"
 #include "base/large_pages.h"
 #include "base/stable_sort.h"
+#include "format/file_kind.h"
 #include "format/stb.h"
 #include "tensor/strings.h"
 
@@ -132,24 +133,30 @@ ZipReader::ZipReader(std::shared_ptr<const ByteSource> source, std::string what,
       bad("the member '", entries_[i].name, "' is in the archive twice");
 }
 
+constexpr std::string_view kDamaged = "' is damaged: its CRC does not match; copy the file again, or make it anew";
+constexpr std::string_view kCutOff =
+    "the end record of the zip archive is missing; the file was probably cut off, so copy it again";
+
 // The end record stands last, but a comment of up to 65535 bytes may follow it.
 ZipReader::Directory ZipReader::find_directory() const {
   const uint64_t size = source_->size();
-  if (size < kEndSize) bad("this is not a zip archive");
-  const ByteData front = source_->read(0, sizeof kLocalHeader);
-  const auto magic = number_at<uint32_t>(front.bytes(), 0);
-  if (magic != kLocalHeader && magic != kEnd) bad("this is not a zip archive");
+  const ByteData front = source_->read(0, std::min<uint64_t>(size, sizeof kLocalHeader));
+  const uint32_t magic = size < sizeof kLocalHeader ? 0 : number_at<uint32_t>(front.bytes(), 0);
+  if (magic != kLocalHeader && magic != kEnd)
+    bad("this is not a zip archive, as .npz and .pt2 files are; ", kind_of_file(*source_));
+  if (size < kEndSize) bad(kCutOff);
   const uint64_t tail_size = std::min<uint64_t>(size, kLocatorSize + kEndSize + 0xFFFF), begin = size - tail_size;
   const ByteData tail_data = source_->read(begin, tail_size);
   const ByteSpan tail = tail_data.bytes();
   size_t end = tail.size() - kEndSize;
   const size_t lowest = end > 0xFFFF ? end - 0xFFFF : 0;
   while (number_at<uint32_t>(tail, end) != kEnd || end + kEndSize + number_at<uint16_t>(tail, end + 20) > tail.size()) {
-    if (end == lowest) bad("the end record of the zip archive is missing; the file was probably cut off");
+    if (end == lowest) bad(kCutOff);
     --end;
   }
   const uint16_t disk = number_at<uint16_t>(tail, end + 4);
-  QDQ_CHECK(disk == 0 || disk == 0xFFFF, kUnsupported, what_, ": a zip archive that is split over several disks");
+  QDQ_CHECK(disk == 0 || disk == 0xFFFF, kUnsupported, what_,
+            ": a zip archive that is split over several disks; write it as one file");
   Directory directory{number_at<uint32_t>(tail, end + 16), number_at<uint32_t>(tail, end + 12),
                       number_at<uint16_t>(tail, end + 10)};
   uint64_t limit = begin + end;
@@ -264,7 +271,7 @@ uint64_t ZipReader::offset_of_stored(const ZipEntry& entry) const {
   uint32_t crc = 0;
   for (uint64_t done = 0; !is_verified_ && done < entry.size; done += kPiece)
     crc = crc32(source_->read(begin + done, std::min(kPiece, entry.size - done)).bytes(), crc);
-  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, kDamaged);
   return begin;
 }
 
@@ -275,8 +282,7 @@ ByteData ZipReader::read(const ZipEntry& entry) const {
   ByteData data = source_->read(begin, entry.compressed_size);
   const ByteSpan packed = data.bytes();
   if (entry.method == kStored) {
-    if (!is_verified_ && crc32(packed) != entry.crc)
-      bad("the member '", entry.name, "' is damaged: its CRC does not match");
+    if (!is_verified_ && crc32(packed) != entry.crc) bad("the member '", entry.name, kDamaged);
     return data;
   }
   constexpr uint64_t kMost = std::numeric_limits<int>::max();
@@ -289,7 +295,7 @@ ByteData ZipReader::read(const ZipEntry& entry) const {
       reinterpret_cast<char*>(out.empty() ? &nothing : out.data()), static_cast<int>(out.size()),
       reinterpret_cast<const char*>(packed.data()), static_cast<int>(packed.size()));
   if (count != static_cast<int>(out.size()) || crc32(out) != entry.crc)
-    bad("the deflated member '", entry.name, "' is damaged");
+    bad("the deflated member '", entry.name, "' is damaged; copy the file again, or make it anew");
   return ByteData(std::move(out));
 }
 
@@ -313,7 +319,7 @@ void ZipReader::read_into(const ZipEntry& entry, std::span<std::byte> out) const
     release_pages(piece);
   }
   source_->let_go(entry.header_offset, begin + entry.size - entry.header_offset);
-  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, "' is damaged: its CRC does not match");
+  if (!is_verified_ && crc != entry.crc) bad("the member '", entry.name, kDamaged);
 }
 
 std::shared_ptr<const ByteSource> ZipReader::source_of(const ZipEntry& entry) const {

@@ -7,6 +7,7 @@
 #include "base/disk_blocks.h"
 #include "base/memory.h"
 #include "format/bytes.h"
+#include "format/file_kind.h"
 #include "io/onnx.h"
 #include "io/onnx/import.h"
 #include "io/pt2.h"
@@ -28,10 +29,9 @@ Program load_fixed_pt2(std::shared_ptr<const format::ByteSource> source, const O
 Program load_program(std::span<const std::byte> bytes, const format::OnnxExternalData& external,
                      const OnnxFixed& fixed) {
   if (looks_like_onnx(bytes)) return load_onnx(bytes, external, fixed);
-  QDQ_CHECK(
-      format::text_of(bytes).starts_with("PK"), kBadFile,
-      "this is neither a .pt2 file, which is a zip archive, nor an ONNX model; wanted a file of torch.export.save "
-      "or torch.onnx.export");
+  QDQ_CHECK(format::text_of(bytes).starts_with("PK"), kBadFile,
+            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model, and ",
+            kind_of_file(format::MemorySource(bytes)), "; wanted a file of torch.export.save or torch.onnx.export");
   return load_fixed_pt2(std::make_shared<format::MemorySource>(bytes), fixed);
 }
 
@@ -41,7 +41,8 @@ Program load_program(std::shared_ptr<const format::ByteSource> source, const for
   if (size >= 2 && source->read(0, 2).text() == "PK") return load_fixed_pt2(std::move(source), fixed);
   // What is in no archive is a message of protobuf, which is less than two gigabytes.
   QDQ_CHECK(size < uint64_t{1} << 31, kBadFile,
-            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model, which has less than 2 GB");
+            "this is neither a .pt2 file, which is a zip archive, nor an ONNX model, which has less than 2 GB, and ",
+            kind_of_file(*source), "; wanted a file of torch.export.save or torch.onnx.export");
   check_memory_of_file(size, "a copy of the model's file");
   const format::ByteData bytes = source->read(0, size);
   source->let_go(0, size);

@@ -6,6 +6,7 @@
 
 #include "base/disk_blocks.h"
 #include "base/memory.h"
+#include "format/file_kind.h"
 #include "format/zip.h"
 
 namespace qdq {
@@ -162,9 +163,10 @@ Pt2Archive read_folders(const ZipReader& zip, const std::string& root) {
 }  // namespace
 
 Pt2Archive read_pt2_archive(std::shared_ptr<const format::ByteSource> source) {
-  QDQ_CHECK(source->size() > 0, kBadFile, "the .pt2 file is empty");
+  QDQ_CHECK(source->size() > 0, kBadFile, "the .pt2 file is empty; export the program again with torch.export.save");
   QDQ_CHECK(source->read(0, std::min<uint64_t>(source->size(), 2)).text() == "PK", kBadFile,
-            "this is not a .pt2 file, which is a zip archive; wanted a file of torch.export.save");
+            "this is not a .pt2 file, which is a zip archive, but ", kind_of_file(*source),
+            "; wanted a file of torch.export.save");
   const ZipReader zip(source, "the .pt2 file");
   // Weights are copied out of the archive, or inflated, and those of a large one to disk; the inputs of the export are
   // not read.

@@ -106,9 +106,12 @@ TEST(Npz, BadFilesAreRefused) {
     expect_error(code, words, [&] { read_npy(bytes, "x.npy"); });
   };
   const std::string_view four("\0\0\0\0", 4);
-  refuse({}, "x.npy: this is not a .npy file");
+  refuse({}, "x.npy: this is not a .npy file, as numpy.save writes it; it is empty");
+  ZipWriter archive;
+  refuse(archive.finish(), "it is a zip archive without files");
   refuse(npy(header("<f4", "(1,)"), four, 4), "version 4", ErrorCode::kUnsupported);
-  refuse(npy(header("<f4", "(2,)"), four), "needs more bytes than the 4");
+  refuse(npy(header("<f4", "(2,)"), four),
+         "needs more bytes than the 4 that are there; the file was cut off or changed");
   refuse(npy(header("<f4", "()"), "12345678"), "has 4 bytes, found 8");
   refuse(npy(header("<f4", "(0, 5)"), four), "has 0 bytes, found 4");
   refuse(npy(header("<f4", "(9223372036854775807, 9223372036854775807)"), four), "beyond 64 bits");

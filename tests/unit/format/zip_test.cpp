@@ -188,8 +188,14 @@ TEST(Zip, ADataDescriptorIsTolerated) {
 }
 
 TEST(Zip, DamageIsRefused) {
-  expect_error(ErrorCode::kBadFile, "not a zip archive", [] { ZipReader(bytes_of("this is surely no zip archive")); });
-  expect_error(ErrorCode::kBadFile, "not a zip archive", [] { ZipReader(bytes_of("PK")); });
+  for (const auto& [text, kind] :
+       {std::pair("this is surely no zip archive", "it is a text that begins with \"this is surely n\""),
+        std::pair("PK", "it is a text that begins with \"PK\""), std::pair("", "it is empty"),
+        std::pair("\x93NUMPY\1\1", "it is a .npy file"), std::pair("\x1F\x8B\x08", "it is compressed by gzip"),
+        std::pair("\1\2", "it begins with the bytes 01 02")})
+    expect_error(ErrorCode::kBadFile, concat("this is not a zip archive, as .npz and .pt2 files are; ", kind),
+                 [text = text] { ZipReader(bytes_of(text)); });
+  expect_error(ErrorCode::kBadFile, "cut off", [] { ZipReader(bytes_of("PK\3\4")); });
   Bytes bytes = sample();
   bytes.resize(bytes.size() - 30);
   expect_error(ErrorCode::kBadFile, "cut off", [&] { ZipReader{bytes}; });

@@ -33,7 +33,7 @@ TEST(RefusePt2, WhatIsNoProgram) {
   refuses(ErrorCode::kBadFile, "the .pt2 file is empty", {});
   Bytes text;
   set_text(text, "this is not a zip archive, and long enough to hold one");
-  refuses(ErrorCode::kBadFile, "this is not a .pt2 file, which is a zip archive; wanted a file of torch.export.save",
+  refuses(ErrorCode::kBadFile, "this is not a .pt2 file, which is a zip archive, but it is a text that begins with ",
           text);
   const Bytes whole = golden_pt2("conv_net");
   for (const size_t size : {size_t{1}, whole.size() / 3, whole.size() - 30})
