@@ -60,6 +60,20 @@ Measure::Measure(std::string metric, std::string labels, Host& host)
                   ", needs labels; give their file with --labels");
 }
 
+void Measure::check(const Program& program) const {
+  if (!known_) return;
+  std::vector<const TensorMeta*> outputs;
+  program.graph->output_node()->arg(0).for_each_node(
+      [&](const Node* node) { outputs.push_back(node->meta.val.tensor()); });
+  if (known_->may_judge(outputs)) return;
+  std::string found;
+  for (const TensorMeta* output : outputs)
+    found +=
+        concat(found.empty() ? "" : ", ", output ? concat(to_string(output->dtype), to_string(output->sizes)) : "?");
+  fail_usage(metric_, " does not fit the model's outputs, ", found, ": wanted ", known_->wants,
+             "; give another --metric (", metric_names(), ", or a command of your own)");
+}
+
 double Measure::operator()(const Outputs& outputs, MetricSamples samples, Host& host) const {
   if (!known_) return by_command(outputs, host);
   samples.labels = read_labels_;

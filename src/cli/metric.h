@@ -18,6 +18,9 @@ class Measure {
   // {outputs}.
   Measure(std::string metric, std::string labels, Host& host);
 
+  // Throws Error{kInvalidArgument} if the shapes of the program's outputs tell that the metric cannot judge them.
+  void check(const Program& program) const;
+
   bool is_more_better() const { return !known_ || known_->is_more_better; }
   // What samples() must hold.
   bool reads_reference() const { return known_ && known_->reads_reference && !(known_->reads_labels && has_labels()); }

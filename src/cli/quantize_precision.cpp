@@ -145,7 +145,7 @@ bool wants_recovery(const QuantizeOptions& options, bool has_samples, bool has_s
 }
 
 void check_goal(const QuantizeOptions& options, const Program& program, Data& data, Host& host) {
-  if (options.target_metric) Measure(options.metric, options.labels, host);
+  if (options.target_metric) Measure(options.metric, options.labels, host).check(program);
   if (options.target_agreement) check_classifies(program, "--target-agreement");
   if (!options.target_drop) return;
   check_classifies(program, "--target-drop");

@@ -322,6 +322,8 @@ void evaluate(const EvaluateOptions& options, Host& host) {
         concat(options.metric, " compares with the float model; give it in front of ", options.models[0]));
   std::vector<Evaluated> models;
   for (const std::string& model : options.models) models.emplace_back(model, options, host);
+  if (measure)
+    for (const Evaluated& model : models) measure->check(model.file.program);
   print_warnings(*models[0].data, host);
   std::vector<std::vector<int64_t>> labels;
   for (const Evaluated& model : models) {

@@ -70,6 +70,18 @@ double overlap(const Box& a, const Box& b) {
   return all > 0 ? both / all : 0;
 }
 
+bool may_hold_boxes(const std::vector<const TensorMeta*>& outputs) {
+  const auto may = [&](const TensorMeta* output) {
+    if (output == nullptr) return true;
+    const size_t rank = output->sizes.size();
+    if (!is_floating(output->dtype) || rank < 2 || rank > 3) return false;
+    const auto a = output->sizes[rank - 2].constant(), b = output->sizes[rank - 1].constant();
+    if (!b || *b == 6 || (*b == 4 && outputs.size() > 1)) return true;
+    return rank == 3 && *b > 4 && (!a || (*a > 4 && *a != *b));
+  };
+  return std::any_of(outputs.begin(), outputs.end(), may);
+}
+
 // Views of outputs: boxes [N, K, 4], scores [N, K, C] and, where there are such, objects' scores and classes [N, K].
 struct BoxLayout::Table {
   Tensor boxes, scores, objects, labels;

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
+#include "graph/graph.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
@@ -17,6 +19,13 @@ struct Box {
 
 // The part of both that they share: area of the intersection over that of the union, 0 to 1.
 double overlap(const Box& a, const Box& b);
+
+// The layouts of BoxLayout, in words.
+inline constexpr std::string_view kBoxLayouts =
+    "[N, K, 6], [N, K, 5], [N, K, 5 + classes], [N, 4 + classes, K], or boxes [N, K, 4] beside scores";
+
+// Whether outputs of these shapes, null where they are unknown, may hold boxes; values tell in the end.
+bool may_hold_boxes(const std::vector<const TensorMeta*>& outputs);
 
 // Where boxes stand in the outputs of a detector. Known are, with N samples (the first axis may be missing, which is
 // one sample), K boxes and C classes:

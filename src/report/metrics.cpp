@@ -29,9 +29,7 @@ Boxes boxes_of(const Outputs& outputs, const MetricSamples& samples, double leas
             "boxes are compared with those of the float model; give its outputs");
   const Outputs& reference = *samples.reference;
   const std::optional<BoxLayout> layout = BoxLayout::of(reference);
-  QDQ_CHECK(layout, kInvalidArgument,
-            "the float model's outputs hold no boxes that are known: wanted [N, K, 6], [N, K, 5], [N, K, 5 + classes], "
-            "[N, 4 + classes, K], or boxes [N, K, 4] beside scores");
+  QDQ_CHECK(layout, kInvalidArgument, "the float model's outputs hold no boxes that are known: wanted ", kBoxLayouts);
   QDQ_CHECK(reference.size() == outputs.size(), kInvalidArgument, "the float model gave outputs for ", reference.size(),
             " batches, the other for ", outputs.size());
   Boxes out;
@@ -126,6 +124,20 @@ std::vector<Span> spans_of(const Tensor& firsts, const Tensor& lasts) {
 bool are_spans(const std::vector<Tensor>& outputs) {
   return outputs.size() >= 2 && outputs[0].dim() == 2 && outputs[0].sizes() == outputs[1].sizes() &&
          is_floating(outputs[0].dtype()) && is_floating(outputs[1].dtype()) && outputs[0].size(1) > 0;
+}
+
+constexpr std::string_view kTokenScores =
+                               "scores [N, T, classes], or the scores of first and last tokens, two of [N, T]",
+                           kLogits = "logits [N, T, vocabulary]";
+
+// Whether output `i`, if there is one, may be floats of this rank.
+bool may_be_floats(const std::vector<const TensorMeta*>& outputs, size_t i, size_t rank) {
+  if (i >= outputs.size()) return false;
+  return outputs[i] == nullptr || (is_floating(outputs[i]->dtype) && outputs[i]->sizes.size() == rank);
+}
+bool may_be_logits(const std::vector<const TensorMeta*>& outputs) { return may_be_floats(outputs, 0, 3); }
+bool may_be_token_scores(const std::vector<const TensorMeta*>& outputs) {
+  return may_be_logits(outputs) || (may_be_floats(outputs, 0, 2) && may_be_floats(outputs, 1, 2));
 }
 
 bool are_token_scores(const std::vector<Tensor>& outputs) {
@@ -242,10 +254,10 @@ double surprise(std::span<const float> logits, int64_t token) {
 }
 
 constexpr std::array kMetrics = {
-    Metric{"box-f1", &box_f1, true, true, false, false},
-    Metric{"box-map", &box_map, true, true, false, false},
-    Metric{"token-f1", &token_f1, true, true, true, false},
-    Metric{"perplexity", &perplexity, false, false, true, true},
+    Metric{"box-f1", &box_f1, true, true, false, false, &may_hold_boxes, kBoxLayouts},
+    Metric{"box-map", &box_map, true, true, false, false, &may_hold_boxes, kBoxLayouts},
+    Metric{"token-f1", &token_f1, true, true, true, false, &may_be_token_scores, kTokenScores},
+    Metric{"perplexity", &perplexity, false, false, true, true, &may_be_logits, kLogits},
 };
 
 }  // namespace
@@ -288,8 +300,8 @@ double token_f1(const Outputs& outputs, const MetricSamples& samples) {
   int64_t right = 0, found = 0, wanted = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     QDQ_CHECK(are_token_scores(outputs[i]), kInvalidArgument, "the first output is ",
-              outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()),
-              "; the F1 of tokens needs scores [N, T, classes], or the scores of first and last tokens, two of [N, T]");
+              outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()), "; the F1 of tokens needs ",
+              kTokenScores);
     const Tensor& scores = outputs[i][0];
     const std::vector<int64_t> answers = classes_of(scores);
     std::vector<int64_t> truth;
@@ -318,8 +330,7 @@ double perplexity(const Outputs& outputs, const MetricSamples& samples) {
   int64_t count = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     QDQ_CHECK(are_token_scores(outputs[i]), kInvalidArgument, "the first output is ",
-              outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()),
-              "; perplexity needs logits [N, T, vocabulary]");
+              outputs[i].empty() ? "missing" : to_string(outputs[i][0].sizes()), "; perplexity needs ", kLogits);
     const Tensor logits = scores_of(outputs[i][0]);
     const int64_t vocabulary = logits.size(2);
     std::vector<int64_t> truth;

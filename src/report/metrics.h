@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/graph.h"
 #include "tensor/tensor.h"
 
 namespace qdq {
@@ -49,6 +50,8 @@ struct Metric {
   double (*measure)(const Outputs& outputs, const MetricSamples& samples);
   bool is_more_better;
   bool reads_reference, reads_labels, reads_inputs;
+  bool (*may_judge)(const std::vector<const TensorMeta*>& outputs);  // by their shapes; null: a shape is unknown
+  std::string_view wants;                                            // of the outputs, in words
 };
 
 // Null if there is none of this name.

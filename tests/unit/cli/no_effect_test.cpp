@@ -375,6 +375,11 @@ TEST_F(BeforeCalibration, GoalsThatDoNotFit) {
   expect_refused(quantize("out.pt2", {"--target-drop", "1", "--labels", "none.npy"}), 1, "none.npy");
   expect_refused(quantize("out.pt2", {"--target-metric", "1", "--metric", "token-f1", "--labels", "none.npy"}), 1,
                  "none.npy");
+  for (const auto& [metric, wanted] :
+       {std::pair("box-f1", "box-f1 does not fit the model's outputs, float32[s0, 3]: wanted [N, K, 6], "),
+        std::pair("box-map", "or boxes [N, K, 4] beside scores; give another --metric (box-f1, "),
+        std::pair("perplexity", "wanted logits [N, T, vocabulary]"), std::pair("token-f1", "two of [N, T]")})
+    expect_refused(quantize("out.pt2", {"--target-metric", "1", "--metric", metric}), 2, wanted);
   host.contents["model.pt2"] = save_pt2(no_classifier());
   expect_refused(quantize("out.pt2", {"--target-agreement", "99"}), 2,
                  "but output 0 of the model is float32[s0, 2, 4, 4]");
