@@ -1,5 +1,7 @@
 // What a verb is to write: that it can be written, is called what it is, and costs nothing that the verb reads.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/options.h"
@@ -80,6 +82,50 @@ void check_onnx_form(const Program& form, const std::string& output, const OnnxO
                      Host& host) {
   save_program(form, output, onnx);
   warn_of_onnx_options(given, form, host);
+}
+
+namespace {
+// A form of ONNX files that a program without such operators does not have.
+struct OnnxForm {
+  const char* option;
+  bool (*is_given)(const OnnxOptions& options);
+  void (*leave_out)(OnnxOptions& options);
+};
+constexpr OnnxForm kOnnxForms[] = {
+    {"--onnx-format", [](const OnnxOptions& options) { return options.format != OnnxFormat::kQdq; },
+     [](OnnxOptions& options) { options.format = OnnxFormat::kQdq; }},
+    {"--onnx-groups", [](const OnnxOptions& options) { return options.groups != OnnxGroups::kDefault; },
+     [](OnnxOptions& options) { options.groups = OnnxGroups::kDefault; }},
+    {"--onnx-accuracy-level", [](const OnnxOptions& options) { return options.accuracy_level.has_value(); },
+     [](OnnxOptions& options) { options.accuracy_level.reset(); }},
+    {"--onnx-dedicated-pairs", [](const OnnxOptions& options) { return options.dedicated_pairs; },
+     [](OnnxOptions& options) { options.dedicated_pairs = false; }}};
+
+// save_program(), or nothing where the program does not have the form.
+std::optional<ModelFiles> try_to_save(const Program& program, const std::string& output, const OnnxOptions& onnx) {
+  try {
+    return save_program(program, output, onnx);
+  } catch (const Error& error) {
+    if (error.code != ErrorCode::kInvalidArgument) throw;
+    return std::nullopt;
+  }
+}
+}  // namespace
+
+ModelFiles save_chosen(const Program& program, const std::string& output, const OnnxOptions& onnx,
+                       std::vector<std::string>* left_out) {
+  if (auto files = try_to_save(program, output, onnx)) return std::move(*files);
+  OnnxOptions kept = onnx;
+  for (const OnnxForm& form : kOnnxForms) {
+    if (!form.is_given(onnx)) continue;
+    OnnxOptions alone = onnx;
+    for (const OnnxForm& other : kOnnxForms)
+      if (other.option != form.option) other.leave_out(alone);
+    if (try_to_save(program, output, alone)) continue;
+    form.leave_out(kept);
+    if (left_out) left_out->emplace_back(form.option);
+  }
+  return save_program(program, output, kept);
 }
 
 Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host) {

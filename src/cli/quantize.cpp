@@ -523,7 +523,11 @@ void quantize(const QuantizeOptions& options, Host& host) {
   observe(options, prepared, calibration, host);
   calibration.ended = host.now_seconds();
   const Program converted = convert_pt2e(prepared, {options.use_reference_representation, !options.no_fold_quantize});
-  const ModelFiles written = save_program(converted, options.output, onnx);
+  std::vector<std::string> left_out;
+  const ModelFiles written = wishes_precision(options) ? save_chosen(converted, options.output, onnx, &left_out)
+                                                       : save_program(converted, options.output, onnx);
+  for (const std::string& option : left_out)
+    warn(concat(option, " does nothing: in the chosen precision no operator of the model has that form"), host);
   const std::string observers =
       options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
 

@@ -166,7 +166,7 @@ PrecisionMeasures PrecisionTask::measures() {
   out.score = target_.score;
   if (options_.max_size || options_.max_latency || costs_bytes(wish_.precisions))
     out.bytes = [this](const Program& converted) {
-      return save_program(converted, options_.output, options_.onnx).size();
+      return save_chosen(converted, options_.output, options_.onnx).size();
     };
   if (options_.max_latency)
     out.seconds = [this](const Program& converted) { return seconds_of_steps(converted, data_.batch(0)); };

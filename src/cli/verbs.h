@@ -294,6 +294,10 @@ void warn_of_onnx_options(const OnnxOptions& options, const Program& written, Ho
 // and warns of options that change nothing there. `given`: the user's; `onnx`: these with a profile's.
 void check_onnx_form(const Program& form, const std::string& output, const OnnxOptions& given, const OnnxOptions& onnx,
                      Host& host);
+// save_program() of a program whose precisions were chosen after check_onnx_form() took its form: where no operator of
+// it is in that form any more, as in float, the form is left out. `left_out`, if given, gets the options that were.
+ModelFiles save_chosen(const Program& program, const std::string& output, const OnnxOptions& onnx,
+                       std::vector<std::string>* left_out = nullptr);
 // load_model() with --fix, which is wrong usage with a .pt2 file. The model need not run.
 Model open_to_write(const std::string& path, const OnnxFixed& fixed, Host& host);
 // What the data holds and the program does not read.

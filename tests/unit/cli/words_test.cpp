@@ -455,6 +455,28 @@ TEST_F(WordsTest, ChoosesPrecisionsWithinASize) {
   }
 }
 
+TEST_F(WordsTest, ASearchLeavesOutFormsThatAProgramInFloatDoesNotHave) {
+  const auto search = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = {"quantize", "model.pt2", "--calibrate", "data.npz", "-o", "out.onnx", "--json"};
+    more.insert(more.end(), {"--precisions", "float", "--onnx-format", "qoperator"});
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+  };
+  const auto is_of_integers = [&] {
+    const auto file = format::read_onnx_file(host.contents["out.onnx"]);
+    return std::any_of(file.nodes.begin(), file.nodes.end(),
+                       [](const auto& node) { return node.op_type.starts_with("QLinear") || node.op_type == "QGemm"; });
+  };
+  // All in float is the best that fits.
+  ASSERT_EQ(search({"--max-size", "1MB"}), 0) << host.err;
+  EXPECT_TRUE(says("--onnx-format does nothing: in the chosen precision no operator of the model has that form"));
+  EXPECT_FALSE(is_of_integers());
+  // Nothing fits, so that all stays in integers.
+  ASSERT_EQ(search({"--max-size", "10"}), 0) << host.err;
+  EXPECT_FALSE(says("does nothing")) << host.err;
+  EXPECT_TRUE(is_of_integers());
+}
+
 // Tokens [s0, 4] of 0 to 6 -> embedding [7, 8] -> linear -> logits [s0, 4, 7].
 Program language_model() {
   Program program;
