@@ -20,9 +20,16 @@ let session: Session | undefined;
 let decoder: Decoder | undefined;
 let tokens: AsyncGenerator<number, void, undefined> | undefined;
 let prepared: Prepared | undefined;
+let kind: "pt2" | "onnx" = "pt2"; // of the model that is prepared
 let some = new SomeBatches();
 const samples: (readonly Tensor[])[] = [];
 let recovery: AsyncGenerator<RemedyResult, void, undefined> | undefined;
+
+// A .pt2 file is a zip archive, which begins with PK; what was read and is none is ONNX.
+async function kindOf(model: AsyncModel): Promise<"pt2" | "onnx"> {
+  const head = new Blob([model.slice(0, 2) as BlobPart]);
+  return (await head.text()) === "PK" ? "pt2" : "onnx";
+}
 
 const methods: Record<string, (...args: never[]) => unknown> = {
   async open(model: AsyncModel, options: LowerOptions, settings: Configuration) {
@@ -50,9 +57,11 @@ const methods: Record<string, (...args: never[]) => unknown> = {
   async prepare(model: AsyncModel, recipe: Recipe, settings: Configuration) {
     configure(settings);
     const program = await loadPt2(model);
+    kind = await kindOf(model);
     prepared = preparePt2e(program, recipe);
     some = new SomeBatches();
     program.dispose();
+    return prepared.needsData();
   },
   calibrate(batch: readonly Tensor[], keeps: boolean) {
     prepared!.run(batch);
@@ -64,7 +73,7 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     return recovery.next();
   },
   recoverWithoutData: () => recoverWithoutData(prepared!),
-  convert(format: "pt2" | "onnx") {
+  convert(format: "pt2" | "onnx" = kind) {
     const warnings = prepared!.warnings();
     if (some.chosen().length > 0) warnings.push(...prepared!.calibrationWarnings(...some.chosen()));
     const quantized = convertPt2e(prepared!);

@@ -52,14 +52,17 @@ export interface AsyncSessionOptions extends LowerOptions, Abortable {
 export interface AsyncQuantizeOptions extends Abortable {
   /** A recipe or a class of this package. Your own JavaScript quantizers cannot go to a worker. */
   quantizer: AnyQuantizer;
-  /** The samples, a list of inputs for each batch; a quantizer that needs none works without. */
+  /**
+   * The samples, a list of inputs for each batch. A quantizer that needs none (dynamic, or of weights alone) works
+   * without, and asks for no batch where there are some.
+   */
   calibration?: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>;
   /**
    * Brings accuracy back behind the calibration, as recover() does on the same samples, which the worker then keeps;
-   * without samples as recoverWithoutData() does. Default false.
+   * without samples, or if the quantizer needs none, as recoverWithoutData() does. Default false.
    */
   recover?: boolean;
-  /** The kind of file to write; default "pt2". */
+  /** The kind of file to write; default: that of the model. */
   format?: "pt2" | "onnx";
   /** Threads to use, in Node; default one. */
   threads?: number;
@@ -294,7 +297,7 @@ export async function quantizeModelIn(
     "signal",
   ] as const;
   checkOptions("quantizeModel", options, known);
-  const { quantizer, calibration = [], recover = false, format = "pt2", threads, maxMemory, signal } = options;
+  const { quantizer, calibration = [], recover = false, format, threads, maxMemory, signal } = options;
   const { onProgress, onRemedy, onWarning } = options;
   const writer = new RecipeWriter();
   const recipe = writer.quantizer(quantizer);
@@ -304,7 +307,7 @@ export async function quantizeModelIn(
       "a quantizer, observer or filter written in JavaScript cannot go to a worker; " +
         "call preparePt2e in a worker of your own",
     );
-  if (format !== "pt2" && format !== "onnx")
+  if (format !== undefined && format !== "pt2" && format !== "onnx")
     throw new QdqError("InvalidArgument", `format is ${shown(format)}, wanted "pt2" or "onnx"`);
   if (!isIterable(calibration))
     throw new QdqError(
@@ -318,9 +321,9 @@ export async function quantizeModelIn(
   const remote = new Remote(start);
   try {
     return await remote.until(signal, async () => {
-      await remote.call("prepare", model, recipe, settingsOf(threads, maxMemory));
+      const needsData = await remote.call<boolean>("prepare", model, recipe, settingsOf(threads, maxMemory));
       let done = 0;
-      for await (const batch of calibration) {
+      for await (const batch of needsData ? calibration : []) {
         await remote.call("calibrate", batch, recover);
         done += 1;
         onProgress?.({ done });

@@ -46,8 +46,8 @@ app.post("/classify", async (request, reply) => {
   }
 });
 
-// The bytes of a float model -> those of its int8 form. Activations get their ranges while the model runs, so that it
-// needs no data; calibrate it where there is some (examples/pipeline).
+// The bytes of a float model -> those of its int8 form, of the same kind. Activations get their ranges while the model
+// runs, so that it needs no data; calibrate it where there is some (examples/pipeline).
 app.post("/quantize", async (request, reply) => {
   if (isQuantizing) return reply.code(503).send({ error: "another model is being quantized; try again later" });
   isQuantizing = true;

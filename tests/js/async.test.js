@@ -71,6 +71,39 @@ test("quantizes to the bytes of the synchronous door while timers of this thread
   expect(Buffer.from(onnx).equals(Buffer.from(qdq.saveOnnx(quantized)))).toBe(true);
 });
 
+test("writes the kind of file that it was given, unless it is told another", async () => {
+  const onnx = qdq.saveOnnx(program);
+  const kindOf = (bytes) => (Buffer.from(bytes.subarray(0, 2)).toString() === "PK" ? "pt2" : "onnx");
+  const options = { quantizer: recipe, calibration: batches };
+  const { buffer, byteOffset, byteLength } = onnx;
+  for (const file of [onnx, buffer.slice(byteOffset, byteOffset + byteLength), new Blob([onnx])]) {
+    const int8 = await door.quantizeModel(file, options);
+    expect(kindOf(int8)).toBe("onnx");
+    expect(int8.length).toBeLessThan(onnx.length);
+  }
+  expect(kindOf(await door.quantizeModel(onnx, { ...options, format: "pt2" }))).toBe("pt2");
+  expect(kindOf(await door.quantizeModel(new Blob([model()]), options))).toBe("pt2");
+});
+
+test("asks for no batch where the quantizer needs none", async () => {
+  let asked = 0;
+  const calibration = (function* () {
+    for (;;) {
+      asked += 1;
+      yield batches[0];
+    }
+  })();
+  const config = qdq.getSymmetricQuantizationConfig({ isPerChannel: true, isDynamic: true });
+  const quantizer = new qdq.XNNPACKQuantizer().setGlobal(config);
+  const without = await door.quantizeModel(model(), { quantizer });
+  for (const recover of [false, true]) {
+    const onProgress = () => (asked += 1);
+    const int8 = await door.quantizeModel(model(), { quantizer, calibration, onProgress, recover });
+    if (!recover) expect(Buffer.from(int8).equals(Buffer.from(without))).toBe(true);
+  }
+  expect(asked).toBe(0);
+});
+
 test("recovers accuracy to the bytes of the synchronous door, with samples and without", async () => {
   const prepared = qdq.preparePt2e(program, recipe);
   for (const batch of batches) prepared.run(batch);
