@@ -129,6 +129,9 @@ test("the verdict tells close calls from errors, and blames no layer for the noi
   await page.waitForSelector("#start:not([disabled])");
   await quantize(page);
   expect(parseFloat(await text(page, "#agreement"))).toBeLessThan(90);
+  // No line ends between a number and its unit.
+  for (const place of ["#sqnr", "#agreement", "#speed", "#result .verdict p"])
+    expect([place, await page.locator(`${place} .unbroken`).count()]).not.toEqual([place, 0]);
   expect(parseFloat(await text(page, "#sqnr"))).toBeGreaterThan(30);
   expect(await text(page, "#verdict")).toBe("Close calls: the float model hardly prefers one answer");
   expect(await text(page, "#result .verdict")).toMatch(/Yet its outputs differ by only \d\.\d % \(\d\d\.\d dB\)/);
@@ -170,6 +173,59 @@ test("a model that is quantized already says so where the next step is", async (
   await page.waitForFunction(() => /quantized already/.test(document.querySelector("#explained").textContent));
   expect(await text(page, "#progress-text")).toMatch(/^This model cannot be quantized by this recipe/);
   expect(await page.isDisabled("#start")).toBe(true);
+  // There is nothing to list.
+  expect(await text(page, "#explained")).toMatch(/^The program is quantized already/);
+  expect(await page.isVisible("#layers-view")).toBe(true);
+  expect(await page.isVisible("#layers-view .scroll")).toBe(false);
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
+  await page.waitForSelector("#layers-view .scroll tbody tr");
+  expect(problems).toEqual([]);
+});
+
+test("a file that cannot be opened is not complained of once another is being opened", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  await page.setInputFiles(
+    "#model-file",
+    buffer("cut.pt2", readFileSync(path.join(clothing, "model.pt2")).subarray(9)),
+  );
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
+  await page.waitForSelector("#layers-view tbody tr");
+  expect(await page.isVisible("#model .problem")).toBe(false);
+  expect(problems).toEqual([]);
+});
+
+test("an image that cannot be read leaves no broken picture behind its message", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  await page.setInputFiles("#model-file", path.join(clothing, "model.pt2"));
+  await page.waitForSelector("#layers-view tbody tr");
+  await page.setInputFiles("#calibration-files", buffer("photo.png", "this is no picture"));
+  await page.waitForSelector("#data .problem:not([hidden])");
+  expect(await text(page, "#data .problem")).toMatch(/^photo.png is not a JPEG, PNG or BMP image/);
+  await page.waitForFunction(() => getComputedStyle(document.querySelector(".thumbnail img")).visibility === "hidden");
+  expect(await page.isVisible(".preview canvas")).toBe(false);
+  expect(problems).toEqual([]);
+});
+
+test("a model of which nothing becomes int8 says so, and that its file grows", async () => {
+  const { page, problems } = await openPage(tested.browser, tested.server.url);
+  const unknown = onnx.model(
+    "unknown",
+    onnx.node("FancyConv", ["x"], "y"),
+    onnx.value(11, "x", [8]),
+    onnx.value(12, "y", [8]),
+  );
+  await page.setInputFiles("#model-file", buffer("unknown.onnx", unknown));
+  await page.waitForFunction(() => document.querySelector("#progress-text").textContent.includes("makes no operator"));
+  expect(await text(page, "#progress-text")).toBe(
+    "This recipe makes no operator of this model int8; the view Layers says why.",
+  );
+  // The warning is announced, and its list is one.
+  expect(await text(page, "#recipe-warnings [role=alert]")).toBe(
+    "The quantizer asks for no tensor of this program, so that everything stays float; the view Layers tells why.",
+  );
+  expect(await findings(page)).toEqual([]);
+  await quantize(page);
+  expect(await page.locator("#result .cards > div").first().textContent()).toMatch(/\d B → \d+ B1\.\d\d times larger$/);
   expect(problems).toEqual([]);
 });
 

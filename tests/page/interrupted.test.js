@@ -91,7 +91,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
     expect(await page.isHidden("#measure")).toBe(true);
   }
   await page.getByLabel("Save: Result 1", { exact: true }).click();
-  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(3);
+  expect(await page.getByRole("button", { name: "Use recipe" }).count()).toBe(3);
 
   // What came of a calibration that is cancelled is the earlier result, which other data can still be measured on.
   const top1 = await text(page, "#top1");
@@ -105,7 +105,7 @@ test("cancels reading, comparing and measuring, and loses nothing that was there
   await page.click("#measure");
   await told("progress-text", "Done: the result is measured");
   expect(await text(page, "#result")).toContain("on 16 labelled samples");
-  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(3);
+  expect(await page.getByRole("button", { name: "Use recipe" }).count()).toBe(3);
   expect(problems).toEqual([]);
 });
 

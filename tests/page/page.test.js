@@ -267,7 +267,7 @@ test("takes dropped files, leaves a layer float at a click, and writes the comma
   await page.selectOption("#quantizer", "X86InductorQuantizer");
   await page.waitForFunction(() => document.querySelector("#recipe-json").value.includes("X86"));
   await quantize(page);
-  expect(await page.getByRole("button", { name: "Use this recipe" }).count()).toBe(2);
+  expect(await page.getByRole("button", { name: "Use recipe" }).count()).toBe(2);
   expect(problems).toEqual([]);
 });
 

@@ -300,6 +300,12 @@ export function dataStep(store: Store): DataStep {
     }
   }
 
+  // What the browser cannot draw leaves its place empty; the message beside it says what is wrong with the file.
+  const picture = (src: string): HTMLImageElement => {
+    const image = h("img", { src, alt: "", loading: "lazy", onerror: () => (image.style.visibility = "hidden") });
+    return image;
+  };
+
   let urls: string[] = [];
   function showThumbnails(): void {
     urls.forEach((url) => URL.revokeObjectURL(url));
@@ -318,7 +324,7 @@ export function dataStep(store: Store): DataStep {
             "aria-label": `preview ${name}`,
             onclick: () => void showPreview(i),
           },
-          h("img", { src: urls[i]!, alt: "", loading: "lazy" }),
+          picture(urls[i]!),
         ),
       ),
       ...(list.length > thumbnails ? [h("span", {}, `and ${list.length - thumbnails} more`)] : []),
@@ -334,10 +340,13 @@ export function dataStep(store: Store): DataStep {
     try {
       const { width, height, pixels } = await engine.call("preview", [calibration.choice, previewed]);
       caption.textContent = `${list[previewed]?.name} as the model sees it.`;
+      canvas.hidden = false;
       canvas.width = width;
       canvas.height = height;
       canvas.getContext("2d")!.putImageData(new ImageData(pixels, width, height), 0, 0);
     } catch (error) {
+      canvas.hidden = true;
+      caption.textContent = "";
       fail((error as Error).message);
     }
   }

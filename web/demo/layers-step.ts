@@ -62,9 +62,9 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
     line.dataset.node = operator.node;
     return line;
   });
-  byId("layers-view").append(
-    h("h2", {}, "Layers"),
-    counts,
+  const list = h(
+    "div",
+    {},
     h("div", { class: "controls" }, filter, order, found),
     table.element,
     h(
@@ -74,6 +74,7 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
         "of 1 %. Own noise is what the operator itself adds to the float model's values.",
     ),
   );
+  byId("layers-view").append(h("h2", {}, "Layers"), counts, list);
 
   function show(state: State): void {
     const operators = state.explanation?.operators ?? [];
@@ -104,7 +105,12 @@ export function layersStep(store: Store, choose: (node: string) => void): void {
         for (const user of users) if (read.bytes > (weights.get(user)?.bytes ?? 0)) weights.set(user, weight);
       }
     }
-    if (changed.has("explanationError") && state.explanationError) counts.textContent = `${state.explanationError}.`;
+    // Without an explanation there is nothing to list.
+    if (changed.has("explanationError")) {
+      const { explanationError = "" } = state;
+      list.hidden = explanationError !== "";
+      if (explanationError) counts.textContent = `${explanationError[0]!.toUpperCase()}${explanationError.slice(1)}.`;
+    }
     if (changed.has("explanation") && state.explanation) {
       const operators = state.explanation.operators;
       const count = (outcome: string): number => operators.filter((operator) => operator.outcome === outcome).length;

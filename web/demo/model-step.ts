@@ -80,6 +80,7 @@ export function modelStep(
       return true;
     } catch (error) {
       engine.dispose();
+      if (turn !== opening) return false; // another model is what the person wants now
       if (/\.onnx$/i.test(model.name)) waiting = model;
       fail(`${model.name} could not be opened: ${(error as Error).message}`);
       byId("status").textContent = "";

@@ -270,9 +270,11 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       ? "This model cannot be quantized by this recipe; the message under Recipe says why."
       : !canQuantize(state)
         ? "Drop calibration data first."
-        : explanation?.needsData === false
-          ? "This recipe finds the ranges of activations while the model runs and needs no calibration data."
-          : "";
+        : explanation && !explanation.operators.some(({ outcome }) => outcome === "quantized")
+          ? "This recipe makes no operator of this model int8; the view Layers says why."
+          : explanation?.needsData === false
+            ? "This recipe finds the ranges of activations while the model runs and needs no calibration data."
+            : "";
     if (ready !== told || changed.has("calibration")) line.tell((told = ready));
   });
 

@@ -45,6 +45,10 @@ const quantizers: Record<string, { title: string; fresh: Recipe; fields: Record<
   },
 };
 
+// Warnings name the functions and commands that tell more; here a view does.
+const inWordsOfThePage = (warning: string): string =>
+  warning.replace("explain(), or qdq inspect --explain,", "the view Layers");
+
 export function recipeStep(store: Store): void {
   const { element: problem, fail } = problemLine();
   const warned = h("div", { id: "recipe-warnings" });
@@ -234,7 +238,8 @@ export function recipeStep(store: Store): void {
       void ask(state);
     }
     if (changed.has("explanationError")) fail(state.explanationError ?? "");
-    if (changed.has("explanation")) warned.replaceChildren(warningsOf({ warnings: state.explanation?.warnings ?? [] }));
+    if (changed.has("explanation"))
+      warned.replaceChildren(warningsOf({ warnings: state.explanation?.warnings.map(inWordsOfThePage) ?? [] }));
     if (changed.has("target") || changed.has("model")) showTarget(state.target);
     if (changed.has("runs") || changed.has("model")) showRecipes(state);
     if (changed.has("recipe") || changed.has("runs") || changed.has("model")) showDiff(state);

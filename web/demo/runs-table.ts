@@ -66,7 +66,7 @@ export function runsTable(store: Store, save: (run: Run) => void): HTMLElement |
         "span",
         { class: "controls" },
         run.id === shown?.id ? h("b", {}, "Shown") : button("Show", run, () => store.update({ shown: id })),
-        button("Use this recipe", run, () => store.update({ recipe, target: run.target })),
+        button("Use recipe", run, () => store.update({ recipe, target: run.target })),
         button("Save", run, () => save(run)),
         button("Delete", run, () => remove(run)),
       ),

@@ -6,6 +6,7 @@ import type { Picture, Sample, Value } from "./protocol.js";
 import { textOf } from "./vocabulary.js";
 
 const side = 320; // of what is drawn, at least
+const shownNumbers = 6; // of an output that is drawn as numbers
 const hueOf = (index: number): number => (index * 137.5) % 360; // far apart for neighbours
 
 export interface Drawn {
@@ -133,8 +134,9 @@ function answerOf(
   if (mask) return { canvas: mask, text: "" };
   if (drawing === "picture" && first && first.shape.length >= 2) return { canvas: drawPlane(first), text: "" };
   if (drawing === "wave" && first) return { canvas: drawWave(first.data as ArrayLike<number>), text: "" };
-  const firstNumbers = Array.from<unknown>(first?.data.slice(0, 6) ?? []);
-  return { text: firstNumbers.map((each) => Number(Number(each).toPrecision(3))).join(", ") };
+  const numbers = Array.from<unknown>(first?.data.slice(0, shownNumbers) ?? []);
+  const more = first && first.data.length > shownNumbers ? ", …" : "";
+  return { text: `${numbers.map((each) => Number(Number(each).toPrecision(3))).join(", ")}${more}` };
 }
 
 // The share of pixels that both masks give the same class.

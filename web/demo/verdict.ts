@@ -1,6 +1,6 @@
 // What the figures of a result mean, in words: the answer that somebody wants before any figure.
 import type { LayerError, Recipe } from "qdq";
-import { h } from "../../src/report/html/dom.js";
+import { h, unbroken } from "../../src/report/html/dom.js";
 import { decibelsOf } from "../../src/report/html/graph-view.js";
 import type { Evaluation } from "./protocol.js";
 
@@ -77,7 +77,7 @@ function reasonOf({ accuracy, sqnr }: Evaluation): string {
   } else if (accuracy)
     words.push(
       `The int8 model gives the float model's answer for ${accuracy.agreement.toFixed(1)} % of ` +
-        `${accuracy.samples} samples.`,
+        `${accuracy.samples === 1 ? "1 sample" : `${accuracy.samples} samples`}.`,
     );
   if (decibels < 0)
     words.push(
@@ -176,7 +176,7 @@ export function verdictView(
     "div",
     { class: `verdict ${level}`, "data-level": level },
     h("h2", choose ? { id: "verdict", tabindex: "-1" } : {}, title),
-    h("p", {}, reason),
+    h("p", {}, ...unbroken(reason)),
     canRecover &&
       recover &&
       h(

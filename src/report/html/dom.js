@@ -99,6 +99,16 @@ export const row = (...cells) =>
   );
 
 /**
+ * A text in which no line breaks between a number and its unit.
+ * @param {string} text
+ * @returns {Child[]}
+ */
+export const unbroken = (text) =>
+  text
+    .split(/(\d[\d.]* (?:%|dB|ms|[kM]?B)(?!\w))/)
+    .map((part, i) => (i % 2 === 1 ? h("span", { class: "unbroken" }, part) : part));
+
+/**
  * The cards of a summary; an entry is [name, value, note?, id of the value?].
  * @param {readonly (readonly [name: string, value: string, note?: string, id?: string])[]} entries
  */
@@ -107,6 +117,6 @@ export const cards = (entries) =>
     "dl",
     { class: "cards" },
     ...entries.map(([name, value, note, id]) =>
-      h("div", {}, h("dt", {}, name), h("dd", {}, h("b", { id }, value), note && h("small", {}, note))),
+      h("div", {}, h("dt", {}, name), h("dd", {}, h("b", { id }, ...unbroken(value)), note && h("small", {}, note))),
     ),
   );

@@ -50,7 +50,11 @@ export function warningsOf({ warnings = [], dataWarnings = [] }) {
   const all = [...dataWarnings, ...warnings].map((text) => `${text[0]?.toUpperCase()}${text.slice(1)}.`);
   return all.length === 0
     ? ""
-    : h("ul", { class: "warnings", role: "alert" }, ...all.map((text) => h("li", {}, text.replace("?.", "?"))));
+    : h(
+        "div",
+        { class: "warnings", role: "alert" },
+        h("ul", {}, ...all.map((text) => h("li", {}, text.replace("?.", "?")))),
+      );
 }
 
 /**
@@ -82,7 +86,9 @@ export function summaryOf({ bytes, layers, samples, accuracy, sqnr, speed }) {
     out.push([
       "Size",
       `${formatBytes(bytes[0])} → ${formatBytes(bytes[1])}`,
-      `${(bytes[0] / bytes[1]).toFixed(2)} times smaller`,
+      bytes[1] <= bytes[0]
+        ? `${(bytes[0] / bytes[1]).toFixed(2)} times smaller`
+        : `${(bytes[1] / bytes[0]).toFixed(2)} times larger`,
       "size",
     ]);
   if (layers)
