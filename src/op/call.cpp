@@ -360,6 +360,24 @@ void name_sizes_from_values(ValueMeta& value, const Node& call) {
   });
 }
 
+// x[:100] of an open axis: infer() takes the axis to be long enough, as torch.export makes sure where it tells the
+// size 100. Where the program tells an open size, the axis may be shorter.
+void keep_open_slice(ValueMeta& value, const Node& call) {
+  const TensorMeta* before = call.meta.val.tensor();
+  auto* after = std::get_if<TensorMeta>(&value.value);
+  const auto is_number = [](const Argument& argument) { return argument.integer().has_value(); };
+  if (!call.is(op::kSlice) || before == nullptr || after == nullptr || call.args().size() < 4 ||
+      !std::all_of(call.args().begin() + 1, call.args().end(), is_number))
+    return;
+  const SymShape& x = call.arg(0).node()->meta.val.tensor()->sizes;
+  const size_t axis = static_cast<size_t>(wrap_axis(*call.arg(1).integer(), static_cast<int64_t>(x.size())));
+  const bool is_open = before->sizes.size() == x.size() && !before->sizes[axis].is_constant() && !x[axis].is_constant();
+  const int64_t from = *call.arg(2).integer(), to = *call.arg(3).integer();
+  const int64_t step = call.args().size() > 4 ? *call.arg(4).integer() : 1;
+  if (is_open && is_known_outside(x[axis]) && !leaves_out_some(from, to))
+    after->sizes[axis] = slice_length(from, to, step, x[axis]);
+}
+
 }  // namespace
 
 void infer_value(Node& call) {
@@ -372,6 +390,7 @@ void infer_value(Node& call) {
       if (const auto constant = size.constant()) known.push_back(*constant);
     numel_of(known);
   }
+  keep_open_slice(value, call);
   name_sizes_from_values(value, call);
   call.meta.val = std::move(value);
 }

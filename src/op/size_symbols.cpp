@@ -55,4 +55,10 @@ SymInt length_within(int64_t from, int64_t to, const SymInt& size) {
   return is_tail ? smaller_size(-from, length) : length;
 }
 
+SymInt slice_length(int64_t from, int64_t to, int64_t step, const SymInt& size) {
+  return (length_within(from, to, size) + SymInt(step - 1)).floor_div(SymInt(step));
+}
+
+bool leaves_out_some(int64_t from, int64_t to) { return from >= 0 && (to < 0 || to == INT64_MAX); }
+
 }  // namespace qdq

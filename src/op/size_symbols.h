@@ -27,5 +27,9 @@ bool is_at_most_one(const SymInt& size);
 SymInt bound_within(int64_t bound, const SymInt& size);
 // How many elements lie between two of them: the last k that there are, Min(k, u0).
 SymInt length_within(int64_t from, int64_t to, const SymInt& size);
+// The same of every step-th element.
+SymInt slice_length(int64_t from, int64_t to, int64_t step, const SymInt& size);
+// Whether the bounds leave out some elements alone, x[2:] and x[2:-1], so that a long axis leaves n - k.
+bool leaves_out_some(int64_t from, int64_t to);
 
 }  // namespace qdq

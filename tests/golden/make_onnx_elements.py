@@ -276,6 +276,17 @@ def views():
                  {"a": [start], "b": [end], "c": [step], "axis": [0], "to": [0, 2, 2, 5]}.items()]  # fmt: skip
         if max(0, len(range(3)[slice(start, end, step)])):
             graph(f"Slice open {i}", nodes, {"x": x}, 3, initializers=known, sizes={"x": ["n", 4, 5]})
+    # The axes are shorter than the ends, and layers behind the slices are fused.
+    for bounds in [(0, 64), (-64, 64), (0, 10**9)]:
+        nodes = [helper.make_node("Slice", ["x", "a", "b", "axes"], ["part"]),
+                 helper.make_node("Conv", ["part", "w"], ["convolved"]), helper.make_node("Relu", ["convolved"], ["r"]),
+                 helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 1]),
+                 helper.make_node("MatMul", ["t", "m"], ["y0"])]  # fmt: skip
+        known = [helper.make_tensor(n, 7, [2], v) for n, v in
+                 {"a": [0, bounds[0]], "b": [10**9, bounds[1]], "axes": [0, 2]}.items()]  # fmt: skip
+        known += [helper.make_tensor(n, 1, sizes, np.linspace(-1, 1, np.prod(sizes))) for n, sizes in
+                  {"w": [3, 4, 2], "m": [3, 2]}.items()]  # fmt: skip
+        graph(f"Layers behind a slice {bounds}", nodes, {"x": x}, initializers=known, sizes={"x": ["b", 4, "n"]})
     op("Split 11", "Split", x, outputs=2, opset=11, axis=1)
     op("Split 2 lengths", "Split", x, outputs=2, opset=7, axis=2, split=[2, 3])
     op("Split 13", "Split", x, outputs=2, axis=1)

@@ -71,22 +71,20 @@ void split(OnnxCall& call) {
 // Elements from start to end of an axis. PyTorch takes numbers to lie within an axis of open size; those of a file may
 // lie beyond, so that the size of the result is not known before the model runs.
 Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const SymInt& end, int64_t step) {
-  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();  // and further bounds lie beyond any axis
   const SymInt size = call.extent(x, static_cast<size_t>(axis));
+  // This and further bounds lie beyond any axis. tf2onnx writes a billion for the end of an open one.
+  const int64_t far = size.is_constant() ? std::numeric_limits<int32_t>::max() : 1'000'000'000;
   std::optional<int64_t> first = start.constant(), last = end.constant();
-  if (first) first = std::clamp(*first, -kEnd - 1, kEnd + 1);
-  if (last) last = *last >= kEnd ? INT64_MAX : std::max(*last, -kEnd - 1);
+  if (first) first = std::clamp(*first, -far - 1, far + 1);
+  if (last) last = *last >= far ? INT64_MAX : std::max(*last, -far - 1);
   const Argument from = first ? Argument(*first) : as_argument(call, start),
                  to = last ? Argument(*last) : as_argument(call, end);
   Node* out = call.call("slice.Tensor", {x, axis, from, to, step});
   if (call.import().is_constant(out) || size.is_constant() || !first || !last) return out;
   TensorMeta meta = call.meta_of(out);
   SymInt& length = meta.sizes[static_cast<size_t>(axis)];
-  // All but some elements, n - 2.
-  const bool is_rest = *first >= 0 && (*last < 0 || *last == INT64_MAX);
-  if (is_rest && !length.is_constant() && is_known_outside(size)) return out;
-  const SymInt all = length_within(*first, *last, size);
-  length = (all + SymInt(step - 1)).floor_div(SymInt(step));
+  if (leaves_out_some(*first, *last) && !length.is_constant() && is_known_outside(size)) return out;
+  length = slice_length(*first, *last, step, size);
   call.import().know_size(length, out, axis);
   out->meta.val.value = std::move(meta);
   return out;

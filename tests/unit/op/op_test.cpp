@@ -213,6 +213,33 @@ TEST(Op, InfersAProgramWithASymbolicBatch) {
   }
 }
 
+// Truncation, x[:, :100], of an axis that may be shorter.
+TEST(Op, SlicesKeepTheOpenSizeThatAProgramTells) {
+  Program program;
+  Graph& graph = *program.graph;
+  const SymInt size = SymInt::symbol("s0");
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {4, size}, {}, false};
+  const auto slice = [&](int64_t from, int64_t to, int64_t step, const SymInt& told) {
+    Node* out = graph.call("torch.ops.aten.slice.Tensor", {x, 1, from, to, step});
+    out->meta.val.value = TensorMeta{DType::kF32, {4, told}, {}, false};
+    return out;
+  };
+  Node *open = slice(0, 100, 1, size), *tail = slice(-100, 100, 3, size), *known = slice(0, 100, 1, 100),
+       *rest = slice(2, INT64_MAX, 1, size - SymInt(2));
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{open, tail, known, rest})});
+  infer_shapes(program);
+  const auto length = [](const Node* node, int64_t of_size) {
+    return node->meta.val.tensor()->sizes[1].evaluate({{"s0", of_size}});
+  };
+  for (const int64_t of_size : {20, 150}) {
+    EXPECT_EQ(length(open, of_size), std::min<int64_t>(of_size, 100));
+    EXPECT_EQ(length(tail, of_size), of_size == 20 ? 7 : 17);  // of x[0:20] and of x[50:100]
+  }
+  EXPECT_EQ(known->meta.val.tensor()->sizes[1], SymInt(100));
+  EXPECT_EQ(rest->meta.val.tensor()->sizes[1], size - SymInt(2));
+}
+
 // With the shapes of all parts copied for each of them this takes a minute.
 TEST(Op, ManyPartsInferShapesInTimeThatGrowsWithTheirNumber) {
   constexpr int64_t kParts = 20000;
