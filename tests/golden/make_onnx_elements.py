@@ -496,6 +496,8 @@ def machine_learning():
            targets=2, post_transform=transform)  # fmt: skip
     ml("LinearClassifier of two", "LinearClassifier", x, outputs=2, classlabels_ints=[0, 1], coefficients=weights[:6],
        intercepts=weights[:2], post_transform="LOGISTIC", multi_class=1)  # fmt: skip
+    ml("LinearClassifier of fewer columns", "LinearClassifier", x[:, :2], outputs=2, classlabels_ints=[4, 7, 9],
+       coefficients=weights, intercepts=weights[:3])  # fmt: skip
     ml("LinearClassifier of one score", "LinearClassifier", x, outputs=2, classlabels_ints=[3, 5],
        coefficients=weights[:3], intercepts=weights[:1])  # fmt: skip
     for transform in ["LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"]:  # which ONNX Runtime does not apply

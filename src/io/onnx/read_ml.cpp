@@ -38,11 +38,16 @@ Node* taken(OnnxCall& call, Node* list, Node* places) {
   return call.call("index.Tensor", {list, Argument(Argument::List{places})});
 }
 
+// ONNX Runtime reads as many coefficients in a row as x has columns, and ignores any that are left.
 Node* linear_scores(OnnxCall& call, int64_t targets) {
   Node* x = cast_to(call, number_rows(call), DType::kF32);
-  const auto count = static_cast<int64_t>(floats_of(call, "coefficients").size());
+  std::vector<float> coefficients = floats_of(call, "coefficients");
+  const auto count = static_cast<int64_t>(coefficients.size());
   if (targets < 1 || count % targets != 0) call.refuse("has ", count, " coefficients for ", targets, " results");
-  Node* weight = constant_of(call, "coefficients", {targets, count / targets});
+  const int64_t columns = std::min(count / targets, call.extent(x, 1).constant().value_or(count / targets));
+  coefficients.resize(static_cast<size_t>(targets * columns));
+  Node* weight = call.import().constant(Tensor::of<float>({targets, columns}, std::span<const float>(coefficients)),
+                                        "coefficients");
   Node* bias = call.attribute("intercepts") ? constant_of(call, "intercepts", {targets}) : nullptr;
   return bias ? call.call("linear.default", {x, weight, bias}) : call.call("linear.default", {x, weight});
 }
