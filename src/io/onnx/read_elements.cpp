@@ -172,13 +172,25 @@ void selu(OnnxCall& call) {
   call.set(call.call("selu.default", {call.tensor(0)}));
 }
 
+// A constant of equal slopes along the axes behind the channels, such as tflite2onnx writes, as [C, 1, 1]; any other
+// tensor as it is.
+Node* narrowed_slopes(OnnxCall& call, size_t trailing) {
+  const Tensor given = call.constant(1);
+  if (!given.defined() || given.numel() == 0) return call.tensor(1);
+  Tensor first = given;
+  const int64_t end = given.dim(), begin = std::max<int64_t>(0, end - static_cast<int64_t>(trailing));
+  for (int64_t axis = begin; axis < end; ++axis) first = first.slice(axis, 0, 1);
+  if (first.numel() == given.numel() || !bitwise_equal(first.expand(given.sizes()), given)) return call.tensor(1);
+  return call.import().constant(first.contiguous(), "slopes");
+}
+
 // A slope for each channel stands as [C, 1, 1] (before opset 7 as [C]); PyTorch has it as [C]. Other slopes broadcast.
 void prelu(OnnxCall& call) {
-  Node *x = call.tensor(0), *given = call.tensor(1);
-  const SymShape& slope = call.meta(1).sizes;
+  const size_t trailing = call.rank(0) < 2 ? 0 : call.rank(0) - 2;  // axes behind the channels
+  Node *x = call.tensor(0), *given = narrowed_slopes(call, trailing);
+  const SymShape& slope = call.meta_of(given).sizes;
   SymInt count = 1;
   for (const SymInt& size : slope) count = count * size;
-  const size_t trailing = call.rank(0) < 2 ? 0 : call.rank(0) - 2;  // axes behind the channels
   const bool by_channel = call.rank(0) > 1 && slope.size() > trailing && count == slope[slope.size() - 1 - trailing];
   const bool is_old = call.opset() < 7 && slope.size() == 1;
   if (count == SymInt(1) || by_channel || is_old) {
