@@ -2,7 +2,8 @@
 # the sources need. A browser gets the modules as one script, so their names differ and the order is that of their
 # imports.
 set(report ${CMAKE_CURRENT_SOURCE_DIR}/src/report/html)
-set(scripts dom charts graph-layout graph-minimap graph-gestures graph-view result-view remedies-view front-view report)
+set(scripts dom charts graph-layout graph-facts graph-boxes graph-camera graph-minimap graph-gestures graph-view
+  result-view remedies-view front-view report)
 list(TRANSFORM scripts REPLACE "(.+)" "${report}/\\1.js")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${scripts} ${report}/index.html ${report}/tokens.css
   ${report}/style.css)

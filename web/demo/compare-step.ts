@@ -1,6 +1,6 @@
 // The view of two results side by side: their figures, what differs in their recipes, and the layers that moved.
 import { formatBytes, h, row, scrollTable } from "../../src/report/html/dom.js";
-import { decibelsOf } from "../../src/report/html/graph-view.js";
+import { decibelsOf } from "../../src/report/html/graph-facts.js";
 import { operatorCell } from "../../src/report/html/result-view.js";
 import { byId } from "./page.js";
 import { diffView } from "./recipe-diff.js";

@@ -2,7 +2,7 @@
 import type { Explanation, LayerError } from "qdq";
 import { sqnrMeter } from "../../src/report/html/charts.js";
 import { formatBytes, formatShape, h, row } from "../../src/report/html/dom.js";
-import { decibelsOf } from "../../src/report/html/graph-view.js";
+import { decibelsOf } from "../../src/report/html/graph-facts.js";
 import { operatorCell, outcomeCell } from "../../src/report/html/result-view.js";
 import { layerSetting } from "./layer-setting.js";
 import { byId } from "./page.js";

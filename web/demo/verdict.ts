@@ -1,7 +1,7 @@
 // What the figures of a result mean, in words: the answer that somebody wants before any figure.
 import type { LayerError, Recipe } from "qdq";
 import { h, unbroken } from "../../src/report/html/dom.js";
-import { decibelsOf } from "../../src/report/html/graph-view.js";
+import { decibelsOf } from "../../src/report/html/graph-facts.js";
 import type { Evaluation } from "./protocol.js";
 
 export interface Verdict {

@@ -55,6 +55,12 @@ const pathsTo = (path) =>
  */
 export const titleOf = (node) => (node.op === "placeholder" ? node.name : shortOperator(node.target));
 
+/** @param {string} path of a group that is closed: the id of its box */
+export const idOfGroup = (path) => `group:${path}`;
+
+/** @param {string} id of a box: the name of its operator or the path of its group */
+export const nameOfBox = (id) => id.replace(/^group:/, "");
+
 /**
  * @param {readonly NodeSnapshot[]} nodes
  * @returns {Model}
@@ -120,6 +126,27 @@ export function ancestors(model, path) {
 }
 
 /**
+ * The box of the operator or module that a name means, or a part of one, and the groups that have to be open to see it.
+ * A module by its name is shown closed unless it is open, where its first operator is meant.
+ * @param {Model} model
+ * @param {ReadonlySet<string>} open
+ * @param {string} text
+ */
+export function boxMeantBy(model, open, text) {
+  const group = model.groups.get(text);
+  if (group && !open.has(text)) return { id: idOfGroup(text), around: ancestors(model, group.parent) };
+  const wanted = text.toLowerCase();
+  const nodes = [...model.nodes.values()];
+  const node = group
+    ? model.nodes.get(group.nodes[0] ?? "")
+    : (nodes.find(({ name, module }) => name === text || module === text) ??
+      nodes.find((each) =>
+        [each.name, each.module ?? "", titleOf(each)].some((name) => name.toLowerCase().includes(wanted)),
+      ));
+  return node && { id: node.name, around: ancestors(model, model.groupOf.get(node.name)) };
+}
+
+/**
  * The groups to open at first: level by level, as long as no more than `most` boxes are to be seen.
  * @param {Model} model
  * @param {number} [most]
@@ -150,7 +177,7 @@ function boxesOf(model, open) {
   const boxOf = new Map();
   for (const node of model.nodes.values()) {
     const closed = ancestors(model, model.groupOf.get(node.name)).find(({ path }) => !open.has(path));
-    const id = closed ? `group:${closed.path}` : node.name;
+    const id = closed ? idOfGroup(closed.path) : node.name;
     const box = boxes.get(id) ?? {
       id,
       ...(closed ? { group: closed } : { node }),

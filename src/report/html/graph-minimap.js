@@ -1,26 +1,8 @@
 // The whole graph in a corner of its drawing, with a frame around the part that is to be seen.
 import { svg } from "./dom.js";
-import { boxHeight, boxWidth } from "./graph-layout.js";
+import { bareBoxes } from "./graph-boxes.js";
 
 /** @typedef {import("./graph-layout.js").Box} Box */
-/** @typedef {{ x: number, y: number, width: number, height: number }} Area */
-
-/**
- * Bare boxes as drawings, one for each kind, so that thousands cost as little as five.
- * @param {readonly Box[]} boxes
- * @param {(box: Box) => string} kindOf
- */
-export function bareBoxes(boxes, kindOf) {
-  /** @type {Map<string, string[]>} */
-  const paths = new Map();
-  for (const box of boxes) {
-    const kind = kindOf(box);
-    const path = paths.get(kind) ?? [];
-    path.push(`M${box.x - boxWidth / 2} ${box.y}h${boxWidth}v${boxHeight}h${-boxWidth}z`);
-    paths.set(kind, path);
-  }
-  return [...paths].map(([kind, path]) => svg("path", { class: `bare ${kind}`, d: path.join("") }));
-}
 
 /**
  * show() takes a layout, frame() the part that is to be seen. `go` is called with the place that is clicked or dragged
@@ -53,7 +35,7 @@ export function graphMinimap(go) {
       element.setAttribute("viewBox", `0 -20 ${Math.max(1, width)} ${Math.max(1, height + 20)}`);
       boxes.replaceChildren(...bareBoxes(all, kindOf));
     },
-    /** @param {Area} area */
+    /** @param {import("./graph-camera.js").Area} area */
     frame(area) {
       for (const [name, value] of Object.entries(area)) part.setAttribute(name, String(Math.max(value, -1e6)));
     },

@@ -1,7 +1,7 @@
 // What quantization did to a model: its summary, the errors of its operators, and predictions side by side.
 import { sqnrMeter } from "./charts.js";
 import { formatBytes, formatNumber, h, row, scrollTable, shortOperator } from "./dom.js";
-import { decibelsOf } from "./graph-view.js";
+import { decibelsOf } from "./graph-facts.js";
 
 /** @typedef {import("qdq").Report} Report */
 
