@@ -17,7 +17,9 @@
 
 namespace qdq {
 
-constexpr int64_t kFirstWithFloat8 = 19, kFirstWithBlocks = 21;  // opsets
+// Opsets: those that are written, and the first ones with some data types.
+constexpr int64_t kFirstWritten = 17, kLastWritten = 21;
+constexpr int64_t kFirstWithFloat8 = 19, kFirstWithBlocks = 21;
 
 // Names and settings of a node; put in by functions, as lists of strings and attributes would be most of this room's
 // code.
