@@ -13,7 +13,8 @@
 namespace qdq {
 
 bool is_aten(const Node* node, std::string_view name) {
-  return node && node->op() == Node::Op::kCallFunction && local_name(node->target()) == name;
+  return node && node->op() == Node::Op::kCallFunction && space_of(node->target()) == "aten" &&
+         local_name(node->target()) == name;
 }
 
 Node* sole_call(const Argument& argument, std::string_view name) {

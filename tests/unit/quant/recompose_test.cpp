@@ -296,6 +296,15 @@ TEST(Recompose, ArgumentsThatDoNotFitStayAsTheyAre) {
   EXPECT_EQ(product("permute.default", {3}), "permute.default permute.default linear.default");
 }
 
+TEST(Recompose, OperatorsOfOthersStayWhateverTheirName) {
+  ProgramBuilder b;
+  Node* mm = b.call("mm.default", {b.input("x", {2, 12}), b.weight("w", {12, 5})});
+  Program program = b.finish({mm});
+  mm->set_target("torch.ops.mylib.mm.default");
+  recompose(program);
+  EXPECT_TRUE(mm->is("torch.ops.mylib.mm.default"));
+}
+
 TEST(Recompose, FlashAttention) {
   EXPECT_EQ(recomposed({2, 3, 5, 4},
                        [](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
