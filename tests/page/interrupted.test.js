@@ -141,7 +141,7 @@ test("says what is wrong with broken files and goes on", async () => {
   await page.waitForSelector("#layers-view tbody tr");
   await refused("#calibration-files", buffer("a.npy", "no array"), "a.npy");
   expect(await page.isDisabled("#start")).toBe(true);
-  await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json is not JSON");
+  await refused("#calibration-files", buffer("preprocess.json", "{"), "preprocess.json could not be read");
 
   await refused(
     "#calibration-files",

@@ -2,9 +2,11 @@
 import type { ObserverSummary } from "qdq";
 import { h } from "../../src/report/html/dom.js";
 import { errorsBehindClamps } from "../../src/report/html/result-view.js";
+import { afterCalibration } from "./after-calibration.js";
 import type { Engine, Work } from "./engine.js";
-import { byId, formatSeconds, isImage, problemLine } from "./page.js";
-import type { Equipment, Evaluation, Quantized, QuantizeOptions, Sample } from "./protocol.js";
+import { byId, isImage, problemLine } from "./page.js";
+import type { Evaluation, QuantizeOptions, Sample } from "./protocol.js";
+import { doneText, equipmentText, reachedText, recoveredText } from "./quantize-texts.js";
 import { canQuantize, isUnmeasured, measuringData, shownRun } from "./state.js";
 import type { Chosen, Run, State, Store } from "./state.js";
 import { verdictOf } from "./verdict.js";
@@ -28,41 +30,6 @@ function samplesFor(
 // The runtimes that read .pt2 files; all others read .onnx.
 const pt2Targets = ["executorch"];
 
-// With what the page computes, and why it has one thread where it has one.
-function equipmentText({ threads, isolated }: Equipment): string {
-  if (threads > 1) return `Uses ${threads} threads.`;
-  const why = !isolated
-    ? "a browser gives more to pages that are cross-origin isolated, whose server sends the headers " +
-      "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp"
-    : navigator.hardwareConcurrency > 1
-      ? "the browser could not start workers for more"
-      : "this machine has one processor";
-  return `Uses one thread: ${why}.`;
-}
-
-// What the remedies brought together, and which of them helped.
-function recoveredText(remedies: Quantized["remedies"]): string {
-  if (!remedies || remedies.length === 0) return "";
-  const decibels = (value: number): string => `${value.toFixed(1)} dB`;
-  const kept = [...new Set(remedies.filter(({ changes }) => changes > 0).map(({ remedy }) => remedy))];
-  const from = remedies[0]!.before;
-  const to = remedies.at(-1)!.after;
-  return kept.length === 0
-    ? `No remedy raised the SQNR on the calibration samples above ${decibels(from)}.`
-    : `Recovery raised the SQNR on the calibration samples from ${decibels(from)} to ${decibels(to)} ` +
-        `(${kept.join(", ")}).`;
-}
-
-// What leaving operators in float brought.
-function reachedText(reached: Quantized["reached"]): string {
-  if (!reached) return "";
-  const { unit, wanted, operators } = reached;
-  const after = `${reached.after.toFixed(1)} ${unit}`;
-  if (!reached.reached) return `No choice of operators in float reaches ${wanted} ${unit}; int8 has ${after}.`;
-  const count = operators.length === 1 ? "one operator" : `${operators.length} operators`;
-  return `${operators.length === 0 ? "Without any operator" : `With ${count}`} in float the outputs reach ${after}.`;
-}
-
 // `showObservers` is given what the observers see while a calibration runs. Gives what quantizes again and recovers
 // accuracy.
 export function quantizeStep(store: Store, showObservers: (observers: readonly ObserverSummary[]) => void): () => void {
@@ -76,42 +43,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     { id: "measure", type: "button", hidden: true, onclick: () => void measure() },
     "Measure this result",
   );
-  const recovers = h("input", { id: "recover", type: "checkbox" });
-  const recoversLabel = h(
-    "label",
-    {
-      title:
-        "Equalized channels, better ranges, corrected biases: whatever brings the outputs nearer to the float model's",
-    },
-    recovers,
-    " Recover accuracy",
-  );
-  const epochs = h("input", {
-    id: "epochs",
-    type: "number",
-    min: "1",
-    max: "1000",
-    step: "1",
-    placeholder: "off",
-    title:
-      "Quantization-aware training: the weights adapt to the rounding, from labels or, without them, from " +
-      "the float model's answers",
-    oninput: () => {
-      // What training ends with is not recovered any more.
-      recovers.disabled = wanted.disabled = epochs.value !== "";
-    },
-  });
-  const wanted = h("input", {
-    id: "wanted",
-    type: "number",
-    min: "0",
-    max: "200",
-    step: "0.1",
-    placeholder: "off",
-    title:
-      "Leaves as few operators in float as this score needs: percent of equal answers, or dB for models that do not " +
-      "classify",
-  });
+  const after = afterCalibration();
   const verdict = h("a", { id: "dock-verdict", href: "#tab=result", hidden: true });
   verdict.addEventListener("click", (event) => {
     event.preventDefault();
@@ -122,16 +54,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
     if (observers) showObservers(observers);
   });
   const equipment = h("p", { id: "equipment", class: "told" });
-  byId("recipe").append(
-    h(
-      "details",
-      { id: "after-calibration", open: true },
-      h("summary", {}, "After the calibration"),
-      h("div", { class: "controls" }, recoversLabel),
-      h("label", { class: "choice" }, "Minimum score (%, dB) ", wanted),
-      h("label", { class: "choice" }, "Training epochs ", epochs),
-    ),
-  );
+  byId("recipe").append(after.element);
   byId("quantize").append(h("div", { class: "controls" }, start, again, verdict), line.element, problem, equipment);
 
   // Brings the result into view, and the focus to its verdict.
@@ -196,13 +119,8 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
 
   function options(): QuantizeOptions {
     const { target, model } = store.state;
-    const score = wanted.valueAsNumber;
-    const rounds = epochs.valueAsNumber;
-    const isTrained = Number.isFinite(rounds);
     return {
-      recovers: recovers.checked && !isTrained,
-      ...(Number.isFinite(score) && !isTrained && { wanted: score }),
-      ...(isTrained && { epochs: Math.max(1, Math.floor(rounds)) }),
+      ...after.options(),
       ...(target && { target }),
       kind: target ? (pt2Targets.includes(target.name) ? ".pt2" : ".onnx") : model!.kind,
     };
@@ -221,16 +139,8 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
       }
       await measureShown(engine, how);
       if (engine === store.state.engine && store.state.tab === "result") showResult();
-      const { calibrate, convert } = quantized.seconds;
-      if (quantized.losses) {
-        const [from, to] = [quantized.losses[0]!, quantized.losses.at(-1)!].map((loss) => loss.toFixed(3));
-        const loss = quantized.losses.length > 1 ? `the loss went from ${from} to ${to}` : `the loss is ${to}`;
-        return `Done: trained in ${formatSeconds(calibrate)}; ${loss}.`;
-      }
-      if (quantized.samples > 0)
-        return `Done: calibrated in ${formatSeconds(calibrate)}, converted in ${formatSeconds(convert)}.`;
-      const measured = measuringData(store.state) ? "" : " Drop data to measure the result on.";
-      return `Done: converted in ${formatSeconds(calibrate + convert)}; this recipe needs no calibration.${measured}`;
+      const isMeasured = quantized.losses || quantized.samples > 0 || measuringData(store.state);
+      return doneText(quantized) + (isMeasured ? "" : " Drop data to measure the result on.");
     });
 
   const measure = (): Promise<void> =>
@@ -280,9 +190,7 @@ export function quantizeStep(store: Store, showObservers: (observers: readonly O
 
   return () => {
     if (start.disabled) return;
-    epochs.value = "";
-    recovers.disabled = wanted.disabled = false;
-    recovers.checked = true;
+    after.recover();
     void quantize();
   };
 }
