@@ -22,7 +22,7 @@ void check_dtype(const Input& input, DType found, const std::string& path) {
   const DType wanted = input.meta->dtype;
   const bool widens = is_integral(found) && found != DType::kU64 && wanted == DType::kS64;
   QDQ_CHECK(found == wanted || widens || (is_floating(found) && is_floating(wanted)), kInvalidArgument, path,
-            ": the array for input '", input.name, "' holds ", to_string(found), ", the program needs ",
+            ": the array for input '", input.shown(), "' holds ", to_string(found), ", the program needs ",
             to_string(wanted), "; convert it before it is saved",
             found == DType::kU8 && is_floating(wanted)
                 ? ", or say by --preprocess FILE.json how its pixels become inputs, if it holds images"
@@ -118,11 +118,11 @@ struct Batches {
       if (sizes.empty()) continue;
       QDQ_CHECK(sizes[0] == samples_of(end), kInvalidArgument, path, ": batch ", size - 1,
                 " cannot be cut to the limit of ", samples, " samples: it has ", samples_of(end), " for input '",
-                inputs[0].name, "' and ", sizes[0], " for input '", inputs[i].name, "'; wanted a limit of ", before,
-                " or of ", before + samples_of(end));
+                inputs[0].shown(), "' and ", sizes[0], " for input '", inputs[i].shown(), "'; wanted a limit of ",
+                before, " or of ", before + samples_of(end));
       const SymShape& wanted = inputs[i].meta->sizes;
       QDQ_CHECK(wanted.empty() || wanted[0].constant().value_or(left) == left, kInvalidArgument, path, ": batch ",
-                size - 1, " cannot be cut to the limit of ", samples, " samples: input '", inputs[i].name,
+                size - 1, " cannot be cut to the limit of ", samples, " samples: input '", inputs[i].shown(),
                 "' has a fixed batch of ", wanted[0].constant().value_or(0), "; wanted a limit of ", before, " or of ",
                 before + samples_of(end));
     }
@@ -218,8 +218,8 @@ std::optional<Batches> explicit_batches(const std::vector<NamedArray>& arrays, c
   Batches batches;
   for (auto& [number, batch] : found) {
     for (size_t i = 0; i < inputs.size(); ++i)
-      QDQ_CHECK(batch[i].array, kInvalidArgument, path, ": batch ", number, " has no array for input '", inputs[i].name,
-                "' (b", number, "_i", i, ")");
+      QDQ_CHECK(batch[i].array, kInvalidArgument, path, ": batch ", number, " has no array for input '",
+                inputs[i].shown(), "' (b", number, "_i", i, ")");
     batches.named.push_back(std::move(batch));
   }
   batches.size = std::ssize(batches.named);
@@ -253,7 +253,7 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
     if (array == arrays.end()) {
       std::string found;
       for (const auto& other : arrays) found += (found.empty() ? "" : ", ") + other.name;
-      fail(ErrorCode::kInvalidArgument, path, " has no array for input '", inputs[i].name,
+      fail(ErrorCode::kInvalidArgument, path, " has no array for input '", inputs[i].shown(),
            "' of the program; it holds ", found.empty() ? "none" : found, "; name the arrays ", names_of(inputs),
            " or arr_0, arr_1, ...");
     }
@@ -265,7 +265,7 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
 // One input's array in batches; of `rank` axes where it holds samples.
 Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions& options, const std::string& path) {
   const auto wrong = [&](const char* why) {
-    fail(ErrorCode::kInvalidArgument, path, ": the array for input '", input.name, "' has shape ",
+    fail(ErrorCode::kInvalidArgument, path, ": the array for input '", input.shown(), "' has shape ",
          to_string(array->sizes()), ", the program needs ", to_string(input.meta->sizes), why);
   };
   if (array->dim() == rank + 1) return {array, Part::Kind::kOne, array->size(0), 1};
@@ -298,7 +298,7 @@ void check_sizes(const Input& input, const Shape& found, const std::string& path
   const SymShape& wanted = input.meta->sizes;
   bool fits = found.size() == wanted.size();
   for (size_t i = 0; fits && i < wanted.size(); ++i) fits = wanted[i].constant().value_or(found[i]) == found[i];
-  QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input '", input.name, "' has shape ", to_string(found),
+  QDQ_CHECK(fits, kInvalidArgument, path, ": a batch for input '", input.shown(), "' has shape ", to_string(found),
             ", the program needs ", to_string(wanted), layout_hint(found, wanted));
 }
 
@@ -377,8 +377,8 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
       const int64_t rank = rank_of_samples(inputs[i], whole[i], how.has_value(), path);
       batches->cuts.push_back(cut(inputs[i], whole[i], rank, options, path));
       const int64_t first = batches->cuts[0].size(), count = batches->cuts[i].size();
-      QDQ_CHECK(count == first, kInvalidArgument, path, ": the array for input '", inputs[i].name, "' makes ", count,
-                " batches, that for '", inputs[0].name, "' makes ", first,
+      QDQ_CHECK(count == first, kInvalidArgument, path, ": the array for input '", inputs[i].shown(), "' makes ", count,
+                " batches, that for '", inputs[0].shown(), "' makes ", first,
                 "; they must hold the same number of samples");
     }
     batches->size = batches->cuts[0].size();

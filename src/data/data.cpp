@@ -27,7 +27,7 @@ std::vector<Input> inputs_of(const Program& program) {
 
 std::string names_of(const std::vector<Input>& inputs) {
   std::string names;
-  for (const Input& input : inputs) names += (names.empty() ? "" : ", ") + input.name;
+  for (const Input& input : inputs) names += (names.empty() ? "" : ", ") + input.shown();
   return names;
 }
 
@@ -55,8 +55,8 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
   for (const Input& input : inputs) {
     const auto fixed = input.meta->sizes.empty() ? std::nullopt : input.meta->sizes[0].constant();
     QDQ_CHECK(!options.is_batch_size_wanted || !fixed || *fixed == options.batch_size, kInvalidArgument, "input ",
-              input.name, " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ", options.batch_size,
-              " samples per batch");
+              input.shown(), " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ",
+              options.batch_size, " samples per batch");
   }
   if (files.is_folder(path) || ends_with(path, ".tar")) return open_images(path, inputs, options, files);
   // A file that is not there is told first, whatever its ending.

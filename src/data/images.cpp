@@ -111,7 +111,7 @@ class ImageData final : public Data {
   ImageData(std::unique_ptr<ImageFiles> files, int64_t count, ReadPreprocess how, const Input& input,
             int64_t batch_size)
       : files_(std::move(files)), count_(count), how_(std::move(how.how)), preprocess_(std::move(how.text)),
-        sizes_(input.meta->sizes), name_(input.name), batch_size_(batch_size) {
+        sizes_(input.meta->sizes), name_(input.shown()), batch_size_(batch_size) {
     const Folders folders = folders_of(files_->names());
     runs_ = spread(folders, count);
     for (const auto& [folder, runs] : folders)

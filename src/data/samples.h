@@ -16,6 +16,9 @@ struct Input {
   std::string name;
   const TensorMeta* meta;
   std::string onnx_name;  // what the ONNX file calls it: "past_key_values.0.key" of past_key_values_0_key
+
+  // The name that a person knows it by.
+  const std::string& shown() const { return onnx_name.empty() ? name : onnx_name; }
 };
 
 std::string names_of(const std::vector<Input>& inputs);

@@ -101,7 +101,7 @@ std::string fault_of(ByteSpan bytes) {
       return "it is a compressed BMP; convert it to PNG";
     cut_off = bytes.size() < 6 || ByteReader(bytes.subspan(2), "").number<uint32_t>() > bytes.size();
   } else {
-    return "its first bytes are those of another kind of file";
+    return "its first bytes are those of another kind of file; wanted a PNG, JPEG or BMP";
   }
   return cut_off ? "its end is missing, so it was probably cut off" : "its data is damaged, or of a rare kind";
 }

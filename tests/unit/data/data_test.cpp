@@ -40,6 +40,10 @@ TEST_F(DataTest, ArraysMayHaveTheNamesOfTheOnnxFile) {
   EXPECT_EQ(open("in.npz", program)->batch(0)[0].sizes(), (Shape{4, 2}));
   save("both.npz", {{"past.0.x", counting({4, 5})}, {"x", counting({4, 2})}, {"ids", counting({4, 3}, DType::kS64)}});
   EXPECT_EQ(open("both.npz", program)->batch(0)[0].sizes(), (Shape{4, 2})) << "the input's own name comes first";
+  save("wrong.npz", {{"ids", counting({4, 3}, DType::kS64)}, {"past.0.x", counting({4, 7})}});
+  EXPECT_NE(refusal("wrong.npz", program).find("for input 'past.0.x' has shape [4, 7]"), std::string::npos);
+  save("less.npz", {{"ids", counting({4, 3}, DType::kS64)}, {"other", counting({4, 2})}});
+  EXPECT_NE(refusal("less.npz", program).find("name the arrays past.0.x, ids"), std::string::npos);
 }
 
 TEST_F(DataTest, TakesAnAxisMoreForBatches) {

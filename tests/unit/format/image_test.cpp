@@ -96,7 +96,8 @@ TEST(Image, BadImagesAreRefused) {
   };
   const std::string none = "cat.jpg is not a JPEG, PNG or BMP image that can be read: ";
   refuse({}, none + "it is empty");
-  refuse(Bytes(100, std::byte{7}), none + "its first bytes are those of another kind of file");
+  refuse(Bytes(100, std::byte{7}),
+         none + "its first bytes are those of another kind of file; wanted a PNG, JPEG or BMP");
   for (const auto& [beginning, name] : std::initializer_list<std::pair<std::string, std::string>>{
            {"GIF89a.......", "GIF"},
            {"RIFF....WEBPVP8 ", "WebP"},
