@@ -382,6 +382,7 @@ constexpr SimdOp kElementwise[] = {
     {"aten.gelu.default", make_unary<gelu>, elementwise_obstacle},
     {"aten.tanh.default", make_unary<plain<kernel::tanh_f32>>, elementwise_obstacle},
     {"aten.exp.default", make_unary<plain<kernel::exp_f32>>, elementwise_obstacle},
+    {"aten.expm1.default", make_unary<plain<kernel::expm1_f32>>, elementwise_obstacle},
     {"aten.log.default", make_unary<plain<kernel::log_f32>>, elementwise_obstacle},
     {"aten.log1p.default", make_unary<plain<kernel::log1p_f32>>, elementwise_obstacle},
     {"aten.erf.default", make_unary<plain<kernel::erf_f32>>, elementwise_obstacle},

@@ -60,6 +60,7 @@ TEST(SimdBackend, AgreesWithTheReferenceOnEveryOperatorItTakes) {
       {"aten.softmax.int", {-1}, 1e-6},
       {"aten.softmax.int", {1}, 1e-6},
       {"aten.log_softmax.int", {0}, 1e-6},
+      {"aten.expm1.default", {}, 1e-6},
       {"aten.log1p.default", {}, 1e-6},
       {"aten.erf.default", {}, 1e-6},
       {"aten.neg.default", {}, 0},
