@@ -17,6 +17,11 @@
 
 namespace qdq {
 
+// From `low` to `high`: the same number in every build, as the distributions of the standard library are not.
+inline float uniform(std::mt19937& random, float low, float high) {
+  return low + (high - low) * (static_cast<float>(random() >> 8) * 0x1p-24f);
+}
+
 class GraphBuilder {
  public:
   // Its first axis is open unless told otherwise.
@@ -40,13 +45,12 @@ class GraphBuilder {
   Node* round(Node* x, double scale, int zero_point, DType dtype = DType::kU8) {
     return dq(q(x, scale, zero_point, dtype));
   }
+  // The same numbers in every build, and so is the bias of conv().
   Node* weight(Shape sizes) {
     Tensor values = Tensor::empty(sizes, DType::kS8), scales = Tensor::empty({sizes[0]}, DType::kF32);
     const float depth = static_cast<float>(values.numel() / sizes[0]);
-    for (int8_t& w : values.span<int8_t>())
-      w = static_cast<int8_t>(std::uniform_int_distribution<int>(-127, 127)(random_));
-    for (float& s : scales.span<float>())
-      s = std::uniform_real_distribution<float>(0.5f, 1.5f)(random_) / std::sqrt(depth) / 64.0f;
+    for (int8_t& w : values.span<int8_t>()) w = static_cast<int8_t>(static_cast<int>(random_() % 255) - 127);
+    for (float& s : scales.span<float>()) s = uniform(random_, 0.5f, 1.5f) / std::sqrt(depth) / 64.0f;
     Node* zero_points = constant(Tensor::empty({sizes[0]}, DType::kS64));
     return call("torch.ops.quantized_decomposed.dequantize_per_channel.default",
                 {constant(values), constant(scales), zero_points, 0, -127, 127, DType::kS8});
@@ -87,7 +91,7 @@ class GraphBuilder {
   Node* conv(Node* x, Shape weight_sizes, int pad = 0, int groups = 1) {
     const Argument::List one{1, 1}, padding{pad, pad};
     Tensor bias = Tensor::empty({weight_sizes[0]}, DType::kF32);
-    for (float& b : bias.span<float>()) b = std::uniform_real_distribution<float>(-1, 1)(random_);
+    for (float& b : bias.span<float>()) b = uniform(random_, -1, 1);
     Node* w = weight(std::move(weight_sizes));
     return call("torch.ops.aten.conv2d.default", {x, w, constant(bias), one, padding, one, groups});
   }
