@@ -180,7 +180,7 @@ void expand(AtenCall& call) {
   for (const Argument& size : list)
     parts.push_back(size.is_node()
                         ? call.emit("Reshape", {call.file().value(size.node()), call.integers_as_tensor({1})})
-                        : call.integers_as_tensor({std::max<int64_t>(1, *size.integer())}));
+                        : call.integers_as_tensor({*size.integer() < 0 ? 1 : *size.integer()}));
   call.finish("Expand", {call.tensor(0), call.emit("Concat", parts, {"axis", 0})});
 }
 

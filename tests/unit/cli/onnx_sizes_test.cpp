@@ -113,6 +113,21 @@ TEST(OnnxSizes, WhereTwoSizesOfARunMeetEitherMayBeOne) {
   EXPECT_THROW(Interpreter(program, {}).run(differ), Error);
 }
 
+// x [1, 3] stretched to no row.
+TEST(OnnxSizes, StretchedToNothingIsWrittenSo) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{1, ""}, {3, ""}}});
+  file.initializers = {{"sizes", Tensor::of<int64_t>({2}, {0, 3})}};
+  file.nodes = {onnx_node("Expand", {"x", "sizes"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const std::vector<Tensor> inputs = {Tensor::full({1, 3}, DType::kF32, 2)};
+  EXPECT_EQ(Interpreter(program, {}).run(inputs).at(0).sizes(), (Shape{0, 3}));
+  EXPECT_EQ(Interpreter(load_onnx(save_onnx(program)), {}).run(inputs).at(0).sizes(), (Shape{0, 3}));
+}
+
 // As exporters write index_add: what is added is stretched to the shape of the first row of what it is added to.
 TEST(OnnxSizes, TheFirstRowOfAnOpenAxisStretchesToAnother) {
   format::OnnxFile file;
