@@ -85,8 +85,8 @@ class OnnxImport {
   void know_size(const SymInt& size, Node* integer);
   void know_size(const SymInt& size, Node* node, int64_t axis);
   void know_size(const SymInt& size, const char* operation, const SymInt& a, const SymInt& b);
-  // What was read holds only if this size, which has symbols of the inputs, is not zero: no run may give them so.
-  void know_more_than_zero(const SymInt& size);
+  // What was read holds only if this size is not zero: no run may give its inputs' symbols so. False if it has others.
+  bool know_more_than_zero(const SymInt& size);
   // Whether a tensor of the program has the size, which is known then.
   bool find_size(const SymInt& size);
   // A symbol that no size has yet: v0, v1, ... of what changes from iteration to iteration.

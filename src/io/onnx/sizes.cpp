@@ -52,14 +52,15 @@ void elementwise(OnnxCall& call, SizeArithmetic what) {
 }
 
 // Whether two sizes are equal, if that is known before the model runs. An open size is no number below zero, and where
-// zero is asked for, the program takes none; but a difference, or the rest of a division, may be zero.
+// zero is asked for, the program takes none; but a difference, the rest of a division, and what a run finds (boxes above
+// a score) may be zero.
 std::optional<bool> equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
   if (a == b) return true;
   if ((a - b).is_constant()) return false;
   for (const auto& [size, number] : {std::pair(a, b.constant()), std::pair(b, a.constant())}) {
     if (!number || *number > 0) continue;
     if (*number == 0 && size.to_string().find('-') != std::string::npos) continue;
-    if (*number == 0) call.import().know_more_than_zero(size);
+    if (*number == 0 && !call.import().know_more_than_zero(size)) continue;
     return false;
   }
   return std::nullopt;

@@ -224,11 +224,15 @@ SymInt OnnxImport::symbol_of(const format::OnnxDimension& dimension) {
   return SymInt::symbol(symbol);
 }
 
-void OnnxImport::know_more_than_zero(const SymInt& size) {
+bool OnnxImport::know_more_than_zero(const SymInt& size) {
+  std::map<std::string, int64_t> ones;
+  for (const std::string& symbol : input_symbols_) ones[symbol] = 1;
+  if (!size.evaluate(ones)) return false;
   const bool is_symbol =
       std::find(input_symbols_.begin(), input_symbols_.end(), size.to_string()) != input_symbols_.end();
   for (const std::string& symbol : input_symbols_)
     if (!is_symbol || size == SymInt::symbol(symbol)) frames_.front()->program.symbol_ranges[symbol].min = 1;
+  return true;
 }
 
 OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, const format::OnnxOpsets& opsets) {

@@ -113,6 +113,59 @@ TEST(OnnxSizes, WhereTwoSizesOfARunMeetEitherMayBeOne) {
   EXPECT_THROW(Interpreter(program, {}).run(differ), Error);
 }
 
+// The largest of the rows f [4, 2] for which x [4] is above 0, or nothing if there is none, as torchvision's detectors
+// ask before they suppress boxes.
+TEST(OnnxSizes, WhatARunFindsMayBeNothing) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  file.inputs.push_back({"x", DType::kF32, Dims{{4, ""}}});
+  file.inputs.push_back({"f", DType::kF32, Dims{{4, ""}, {2, ""}}});
+  file.initializers = {{"none", Tensor::full({}, DType::kF32, 0)},
+                       {"zero", Tensor::of<int64_t>({1}, {0})},
+                       {"nothing", Tensor::of<int64_t>({}, {0})}};
+  const auto attribute = [](const char* name, format::OnnxKind kind, int64_t i = 0) {
+    format::OnnxAttribute out;
+    out.name = name;
+    out.kind = kind;
+    out.i = i;
+    return out;
+  };
+  const auto branch = [&](const char* name, format::OnnxGraph graph, const char* output) {
+    graph.outputs.push_back({output, std::nullopt, std::nullopt});
+    format::OnnxAttribute out = attribute(name, format::OnnxKind::kGraph);
+    out.graphs = {std::make_shared<const format::OnnxGraph>(std::move(graph))};
+    return out;
+  };
+  format::OnnxGraph empty, full;
+  empty.initializers = {{"empty", Tensor::empty({0}, DType::kF32)}};
+  empty.nodes = {onnx_node("Identity", {"empty"}, "same")};
+  full.nodes = {onnx_node("ReduceMax", {"rows"}, "largest"), onnx_node("Unsqueeze", {"largest", "zero"}, "one")};
+  full.nodes[0].attributes = {attribute("keepdims", format::OnnxKind::kInt)};
+  file.nodes = {onnx_node("Greater", {"x", "none"}, "above"),
+                onnx_node("NonZero", {"above"}, "places"),
+                onnx_node("Squeeze", {"places", "zero"}, "kept"),
+                onnx_node("Gather", {"f", "kept"}, "rows"),
+                onnx_node("Shape", {"rows"}, "shape"),
+                onnx_node("ReduceProd", {"shape"}, "count"),
+                onnx_node("Equal", {"count", "nothing"}, "is_nothing"),
+                onnx_node("If", {"is_nothing"}, "y")};
+  file.nodes[5].attributes = {attribute("keepdims", format::OnnxKind::kInt)};
+  file.nodes[7].attributes = {branch("then_branch", empty, "same"), branch("else_branch", full, "one")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  Session session = lower(program);
+  const Tensor f = Tensor::of<float>({4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const std::pair<std::vector<float>, std::vector<float>> cases[] = {
+      {{1, 0, 1, 0}, {5}}, {{0, 0, 0, 0}, {}}, {{0, 0, 0, 1}, {7}}};
+  for (const auto& [x, wanted] : cases) {
+    const std::vector<Tensor> inputs = {Tensor::of<float>({4}, std::span<const float>(x)), f};
+    for (const Tensor& y : {session.run(inputs).at(0), Interpreter(program, {}).run(inputs).at(0)})
+      EXPECT_EQ(std::vector<float>(y.data<float>(), y.data<float>() + y.numel()), wanted);
+  }
+}
+
 // x [1, 3] stretched to no row.
 TEST(OnnxSizes, StretchedToNothingIsWrittenSo) {
   format::OnnxFile file;
