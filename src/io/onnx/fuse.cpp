@@ -63,6 +63,7 @@ void gelu(Node* mul) {
 
 void fuse_onnx_patterns(Program& program) {
   fuse_integer_products(program);
+  fuse_norms(program);
   for (Node* node : program.graph->nodes()) {
     if (is_aten(node, "matmul.default")) join_attention_parts(node);
     if (join_hard_curve(node) || join_silu(node)) continue;

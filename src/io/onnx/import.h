@@ -351,5 +351,6 @@ Node* origin_of(Node* node);
 // Puts together what exporters spell out: SiLU, GELU, attention.
 void fuse_onnx_patterns(Program& program);
 void fuse_integer_products(Program& program);
+void fuse_norms(Program& program);
 
 }  // namespace qdq

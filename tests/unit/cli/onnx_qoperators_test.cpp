@@ -1,6 +1,7 @@
 // Operators of integers in ONNX files, in place of float ones between DequantizeLinear and QuantizeLinear.
 #include <gtest/gtest.h>
 
+#include "format/json.h"
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "profile/runtime_profile.h"
