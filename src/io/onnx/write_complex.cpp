@@ -282,21 +282,34 @@ template <bool is_difference> void add_pairs(AtenCall& call) {
   if (call.number(2) != 1) call.refuse("has an alpha");
   call.finish(is_difference ? "Sub" : "Add", {operand_as_pairs(call, 0), operand_as_pairs(call, 1)});
 }
+bool is_real(AtenCall& call, size_t i) { return !call.arg(i).is_node() || !is_pairs(call, i); }
+// A real operand, to be joined with pairs.
+std::string real_operand(AtenCall& call, size_t i) {
+  if (!call.arg(i).is_node()) return call.operand(i, DType::kF32);
+  return with_last_axis(call, call.cast(call.tensor(i), call.meta(i).dtype, DType::kF32));
+}
+std::string exchanged_parts(AtenCall& call, size_t i) {
+  return call.emit("Gather", {call.tensor(i), call.integers_as_tensor({1, 0})}, {"axis", axis_of_parts(call, i)});
+}
 // (a + bi) z = a z + b (i z), where i z has the parts of z exchanged and one negated.
 void multiply_pairs(AtenCall& call) {
-  for (const size_t real : {size_t{0}, size_t{1}}) {
-    const size_t other = 1 - real;
-    if (!call.arg(real).is_node()) return call.finish("Mul", {call.tensor(other), call.operand(real, DType::kF32)});
-    if (!is_pairs(call, real)) {
-      const std::string numbers = call.cast(call.tensor(real), call.meta(real).dtype, DType::kF32);
-      return call.finish("Mul", {call.tensor(other), with_last_axis(call, numbers)});
-    }
-  }
-  const std::string exchanged =
-      call.emit("Gather", {call.tensor(1), call.integers_as_tensor({1, 0})}, {"axis", axis_of_parts(call, 1)});
-  const std::string turned = call.emit("Mul", {exchanged, vector_of(call, -1, 1)});
+  for (const size_t real : {size_t{0}, size_t{1}})
+    if (is_real(call, real)) return call.finish("Mul", {call.tensor(1 - real), real_operand(call, real)});
+  const std::string turned = call.emit("Mul", {exchanged_parts(call, 1), vector_of(call, -1, 1)});
   call.finish("Add",
               {call.emit("Mul", {part(call, 0, 0), call.tensor(1)}), call.emit("Mul", {part(call, 0, 1), turned})});
+}
+// By z: times its conjugate, over the square of its size. i times the conjugate is z with its parts exchanged.
+void divide_pairs(AtenCall& call) {
+  if (is_real(call, 1)) return call.finish("Div", {call.tensor(0), real_operand(call, 1)});
+  const std::string conjugate = call.emit("Mul", {call.tensor(1), vector_of(call, 1, -1)});
+  const auto square = [&](const std::string& number) { return call.emit("Mul", {number, number}); };
+  const std::string size = call.emit("Add", {square(part(call, 1, 0)), square(part(call, 1, 1))});
+  const std::string above = is_real(call, 0)
+                                ? call.emit("Mul", {conjugate, real_operand(call, 0)})
+                                : call.emit("Add", {call.emit("Mul", {part(call, 0, 0), conjugate}),
+                                                    call.emit("Mul", {part(call, 0, 1), exchanged_parts(call, 1)})});
+  call.finish("Div", {above, size});
 }
 // Of one operand or two: the sums over the products of their parts.
 void einsum_of_pairs(AtenCall& call) {
@@ -384,6 +397,7 @@ constexpr AtenExporter kComplexExporters[] = {
     {"conj.default", conjugate},
     {"conj_physical.default", conjugate},
     {"contiguous.default", same_pairs},
+    {"div.Tensor", divide_pairs},
     {"einsum.default", einsum_of_pairs},
     {"fft_fft.default", fft<false, false>},
     {"fft_fft2.default", fft<false, false>},

@@ -195,5 +195,19 @@ TEST(OnnxFloats, ComplexNumbersByLengthAndAngle) {
     expect_same(program, {ramp({2, 3}, DType::kF32), angles, Tensor::of<float>({2, 2}, std::span(parts))}, 1e-6);
 }
 
+TEST(OnnxFloats, ComplexNumbersAreDivided) {
+  Builder b(DType::kF32);
+  Node *z = b.call("aten.view_as_complex.default", {b.input({3, 2})}),
+       *w = b.call("aten.view_as_complex.default", {b.input({3, 2})}), *real = b.input({3});
+  Argument::List outputs;
+  for (const auto& [above, below] : {std::pair<Node*, Argument>{z, w}, {z, real}, {real, w}, {z, 4.0}})
+    outputs.emplace_back(b.call("aten.view_as_real.default", {b.call("aten.div.Tensor", {above, below})}));
+  const Program program = b.done(outputs);
+  expect_same(program,
+              {ramp({3, 2}, DType::kF32), Tensor::of<float>({3, 2}, {1, -2, 0, 3, -4, 0.5F}),
+               Tensor::of<float>({3}, {-3, 0.25F, 2})},
+              1e-6);
+}
+
 }  // namespace
 }  // namespace qdq::onnx_floats_test
