@@ -53,16 +53,47 @@ bool takes_first_alone(Node* node) {
   return true;
 }
 
+constexpr std::array<std::string_view, 3> kConvolutions = {"conv1d.default", "conv2d.default", "conv3d.default"};
+
 void convolution(Node* node) {
   // input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
   const TensorMeta* weight = weight_of(*node) ? weight_of(*node)->meta.val.tensor() : nullptr;
   if (weight == nullptr || weight->sizes.size() < 3 || weight->sizes.size() > 5) return;
-  constexpr std::array<std::string_view, 3> kPlain = {"conv1d.default", "conv2d.default", "conv3d.default"};
   constexpr std::array<std::string_view, 3> kTransposed = {"conv_transpose1d.default", "conv_transpose2d.input",
                                                            "conv_transpose3d.input"};
   const size_t place = weight->sizes.size() - 3;
   if (is_true(argument_of(*node, 6))) become(node, kTransposed[place], arguments_of(*node, {0, 1, 2, 3, 4, 7, 8, 5}));
-  else become(node, kPlain[place], arguments_of(*node, {0, 1, 2, 3, 4, 5, 8}));
+  else become(node, kConvolutions[place], arguments_of(*node, {0, 1, 2, 3, 4, 5, 8}));
+}
+
+// input, weight, bias, stride, padding ("same" or "valid"), dilation, groups. The odd element lies behind.
+void padding_in_words(Node* node) {
+  const TensorMeta* weight = weight_of(*node) ? weight_of(*node)->meta.val.tensor() : nullptr;
+  const Argument& dilation = argument_of(*node, 5);
+  if (weight == nullptr || weight->sizes.size() < 3 || weight->sizes.size() > 5 || !dilation.is_list()) return;
+  const bool is_same = argument_of(*node, 4) == Argument("same");
+  Argument::List pads, behind;
+  bool is_odd = false;
+  for (size_t i = 2; i < weight->sizes.size(); ++i) {
+    const Argument::List& steps = dilation.list();
+    const std::optional<int64_t> size = weight->sizes[i].constant();
+    const std::optional<int64_t> step = steps.empty() ? 1 : steps[std::min(i - 2, steps.size() - 1)].integer();
+    if (!size || !step) return;
+    const int64_t all = is_same ? *step * (*size - 1) : 0;
+    pads.emplace_back(all / 2);
+    behind.insert(behind.begin(), {Argument(int64_t{0}), Argument(all % 2)});
+    is_odd |= all % 2 != 0;
+  }
+  std::vector<Argument> args = arguments_of(*node, {0, 1, 2, 3, 4, 5, 6});
+  args[4] = Argument(std::move(pads));
+  if (is_odd) {
+    const auto point = node->graph().insert_before(node);
+    Node* pad = node->graph().call(op::aten("pad.default"), {args[0], Argument(std::move(behind))}, {}, "pad");
+    pad->meta.nn_module_stack = node->meta.nn_module_stack;
+    infer_value(*pad);
+    args[0] = pad;
+  }
+  become(node, kConvolutions[weight->sizes.size() - 3], std::move(args));
 }
 
 void batch_norm(Node* node) {
@@ -311,6 +342,9 @@ constexpr Decomposed kDecomposed[] = {
     {"_softmax.default", softmax},
     {"_log_softmax.default", softmax},
     {"_scaled_dot_product_flash_attention_for_cpu.default", attention},
+    {"conv1d.padding", padding_in_words, true},
+    {"conv2d.padding", padding_in_words, true},
+    {"conv3d.padding", padding_in_words, true},
     {"where.self", safe_softmax, true},
     {"bmm.default", matmul, true},
 };

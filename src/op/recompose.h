@@ -10,6 +10,7 @@ namespace qdq {
 // Rewrites what run_decompositions() leaves, as older releases of torch.export did, in the operators that quantizers
 // know. Values keep their names and stay what they are, but for rounding errors of activations (the last line):
 //   convolution                                                 to conv1d, ... conv_transpose3d
+//   convolutions whose padding is "same" or "valid"             to those with numbers, behind a pad if the sides differ
 //   addmm and mm of rows with a constant weight, bmm with one
 //     for the whole batch, and the views that make rows         to linear
 //   batch norms of running statistics                           to batch_norm

@@ -78,6 +78,23 @@ TEST(Recompose, ConvolutionsOfAllAxes) {
   EXPECT_EQ(plain({1, 4, 3, 4, 5}, {4, 2, 3, 3, 3}, true), "conv_transpose3d.input");
 }
 
+TEST(Recompose, ConvolutionsWithPaddingInWords) {
+  const auto padded = [](const Shape& input, const Shape& weight, const char* words, int64_t dilation) {
+    return recomposed(input, [&](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
+      const size_t axes = weight.size() - 2;
+      const auto each = [&](int64_t value) { return Argument::List(axes, Argument(value)); };
+      return {b.call(concat("conv", axes, "d.padding"),
+                     {x, b.weight("w", weight), b.weight("bias", {4}), each(1), words, each(dilation), 2})};
+    });
+  };
+  EXPECT_EQ(padded({1, 4, 9}, {4, 2, 3}, "same", 2), "conv1d.default");
+  EXPECT_EQ(padded({1, 4, 9}, {4, 2, 4}, "valid", 2), "conv1d.default");
+  EXPECT_EQ(padded({1, 4, 9}, {4, 2, 4}, "same", 1), "pad.default conv1d.default");
+  EXPECT_EQ(padded({1, 4, 9, 8}, {4, 2, 3, 5}, "same", 1), "conv2d.default");
+  EXPECT_EQ(padded({1, 4, 9, 8}, {4, 2, 3, 2}, "same", 3), "pad.default conv2d.default");
+  EXPECT_EQ(padded({1, 4, 5, 6, 7}, {4, 2, 1, 2, 3}, "same", 1), "pad.default conv3d.default");
+}
+
 TEST(Recompose, ProductsWithTransposedWeights) {
   const auto product = [](const std::string& turn, std::vector<Argument> rest) {
     return recomposed({2, 12}, [&](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
