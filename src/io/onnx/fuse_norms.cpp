@@ -1,5 +1,5 @@
-// Layer and group norms that exporters spell out where their opset has none, put together again: quantizers leave a norm
-// in float, and would round each of its parts.
+// Layer and group norms that exporters spell out where their opset has none, put together again: quantizers leave a
+// norm in float, and would round each of its parts.
 #include <algorithm>
 #include <set>
 

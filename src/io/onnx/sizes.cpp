@@ -52,8 +52,8 @@ void elementwise(OnnxCall& call, SizeArithmetic what) {
 }
 
 // Whether two sizes are equal, if that is known before the model runs. An open size is no number below zero, and where
-// zero is asked for, the program takes none; but a difference, the rest of a division, and what a run finds (boxes above
-// a score) may be zero.
+// zero is asked for, the program takes none; but a difference, the rest of a division, and what a run finds (boxes
+// above a score) may be zero.
 std::optional<bool> equal(OnnxCall& call, const SymInt& a, const SymInt& b) {
   if (a == b) return true;
   if ((a - b).is_constant()) return false;
