@@ -10,12 +10,6 @@
 
 namespace qdq {
 
-namespace {
-
-struct ChannelExtents {
-  int64_t outer = 1, channels = 1, inner = 1;
-};
-
 ChannelExtents channels_of_output(const Shape& sizes) {
   const auto product = [&](size_t from, size_t to) {
     return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(from),
@@ -26,6 +20,8 @@ ChannelExtents channels_of_output(const Shape& sizes) {
   const size_t axis = rank == 3 ? 2 : 1;
   return {product(0, axis), sizes[axis], product(axis + 1, rank)};
 }
+
+namespace {
 
 size_t place_of_largest(std::span<const float> row) {
   return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());

@@ -8,9 +8,15 @@
 
 namespace qdq {
 
-// Adds up batch by batch. Every float output counts the same, and within an output every channel: boxes do not hide
-// what happens to the scores beside them. Channels are what lies along the last axis of an output of three axes
+// An output as [outer, channels, inner]. Channels are what lies along the last axis of an output of three axes
 // [N, A, C], along axis 1 of one with more, and all elements together of others.
+struct ChannelExtents {
+  int64_t outer = 1, channels = 1, inner = 1;
+};
+ChannelExtents channels_of_output(const Shape& sizes);
+
+// Adds up batch by batch. Every float output counts the same, and within an output every channel: boxes do not hide
+// what happens to the scores beside them.
 class OutputError {
  public:
   // Throws Error{kInvalidArgument} if the outputs do not have the same number and sizes.

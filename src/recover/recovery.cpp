@@ -11,6 +11,7 @@
 #include "op/facts.h"
 #include "quant/prepared_impl.h"
 #include "recover/judged_outputs.h"
+#include "recover/lost_channels.h"
 
 namespace qdq {
 
@@ -346,19 +347,20 @@ std::string mask_in(const Prepared& prepared) {
   return {};
 }
 
-// What has become of an output, and the remedy; empty if it is near enough.
-std::string loss_of(const std::string& output, double decibels, const std::string& mask, bool is_recovered) {
+// What has become of an output; empty if it is near enough.
+std::string loss_of(double decibels, const std::string& mask, const std::optional<LostChannels::Loss>& channels) {
   constexpr double kLost = 0.5, kPoor = 10, kPoorByMask = 20;
-  if (decibels >= (mask.empty() ? kPoor : kPoorByMask)) return {};
-  char found[32];
-  std::snprintf(found, sizeof found, "%.1f dB", decibels);
-  return concat(
-      "the output ", output,
-      decibels <= kLost ? " is lost in integers: it has more noise than signal on the samples"
-                        : concat(" has only ", found, " of signal to noise in integers on the samples"),
-      mask,
-      is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
-      ", try another recipe, or compare layer by layer (qdq compare)");
+  char number[32];
+  if (decibels < (mask.empty() ? kPoor : kPoorByMask)) {
+    if (decibels <= kLost) return " is lost in integers: it has more noise than signal on the samples" + mask;
+    std::snprintf(number, sizeof number, "%.1f", decibels);
+    return concat(" has only ", number, " dB of signal to noise in integers on the samples", mask);
+  }
+  if (!channels) return {};
+  std::snprintf(number, sizeof number, "%.2g", static_cast<double>(channels->span));
+  return concat(" loses ", channels->lost, " of its ", channels->channels, " channels in integers (the first is ",
+                channels->first, "): they span up to ", number,
+                " in float and are one number on all samples, as scores are that share a scale with boxes");
 }
 
 }  // namespace
@@ -374,20 +376,27 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batc
   Interpreter interpreter = floats.interpreter();
   Simulation simulation(prepared);
   OutputError error;
+  LostChannels channels;
   size_t count = 0;
   for (const Batch& batch : batches) {
     std::vector<Tensor> outputs = interpreter.run(batch), found = simulation.run(batch);
     count = outputs.size();
     found.resize(count);
-    error.add(judged_outputs(impl.program, std::move(outputs)), judged_outputs(impl.program, std::move(found)));
+    outputs = judged_outputs(impl.program, std::move(outputs));
+    found = judged_outputs(impl.program, std::move(found));
+    error.add(outputs, found);
+    channels.add(outputs, found);
   }
   const std::string mask = mask_in(prepared);
+  const std::string remedy = concat(
+      is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
+      ", try another recipe, or compare layer by layer (qdq compare)");
   std::vector<std::string> out;
   for (size_t i = 0; i < count; ++i) {
     const std::string name =
         i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
-    if (std::string loss = loss_of(name, error.decibels(i), mask, is_recovered); !loss.empty())
-      out.push_back(std::move(loss));
+    if (const std::string loss = loss_of(error.decibels(i), mask, channels.of(i)); !loss.empty())
+      out.push_back(concat("the output ", name, loss, remedy));
   }
   return out;
 }

@@ -324,6 +324,28 @@ TEST(LostOutputs, JudgesByAllBatches) {
   EXPECT_EQ(lost_outputs(prepared, some).size(), 1U);
 }
 
+// Boxes of up to a thousand pixels hide what happens to the scores beside them, which are all rounded to 0.
+TEST(LostOutputs, TellsOfScoresThatShareAScaleWithBoxes) {
+  ProgramBuilder b;
+  Node* x = b.call("view.default", {b.input("x", {8, 16}), Argument::List{1, 8, 16}});
+  Node* boxes = b.call("linear.default", {x, b.weight("boxes.weight", {4, 16}), b.weight("boxes.bias", {4})});
+  Node* scores = b.call("linear.default", {x, b.weight("scores.weight", {3, 16}), b.weight("scores.bias", {3})});
+  Argument::List parts;
+  parts.emplace_back(boxes);
+  parts.emplace_back(b.call("sigmoid.default", {scores}));
+  Program program = b.finish({b.call("cat.default", {Argument(std::move(parts)), -1})});
+  for (const char* name : {"boxes.weight", "boxes.bias"})
+    for (float& value : program.find_attribute(name)->tensor.span<float>()) value *= 1000;
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  for (const Batch& batch : rows()) prepared.run(batch);
+  const std::vector<std::string> lost = lost_outputs(prepared, rows());
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_NE(lost[0].find("loses 3 of its 7 channels in integers (the first is 4)"), std::string::npos) << lost[0];
+  recover(prepared, rows());
+  EXPECT_TRUE(lost_outputs(prepared, rows()).empty());
+}
+
 TEST(Sensitivities, TellWhichOperatorCosts) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
