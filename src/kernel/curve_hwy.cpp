@@ -70,75 +70,74 @@ using DG = hn::CappedTag<float, kStrands>;
 using VG = hn::Vec<DG>;
 constexpr size_t kGroupVectors = kStrands / HWY_MAX_LANES_D(DG);
 constexpr int64_t kGroupLanes = HWY_MAX_LANES_D(DG);
+constexpr int64_t lanes_before(size_t vector) { return static_cast<int64_t>(vector) * kGroupLanes; }
 
 // NaN is passed over; it comes back through the sum.
 float largest(const float* x, int64_t n) {
   const DG d;
-  const float least = -std::numeric_limits<float>::infinity();
+  const VG least = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto larger = [](VG a, VG b) HWY_ATTR { return hn::IfThenElse(hn::Gt(a, b), a, b); };
-  VG most[4] = {hn::Set(d, least), hn::Set(d, least), hn::Set(d, least), hn::Set(d, least)};
+  VG most[4] = {least, least, least, least};
   int64_t i = 0;
   for (; i + 4 * kGroupLanes <= n; i += 4 * kGroupLanes)
     for (int64_t j = 0; j < 4; ++j) most[j] = larger(hn::LoadU(d, x + i + j * kGroupLanes), most[j]);
   for (; i + kGroupLanes <= n; i += kGroupLanes) most[0] = larger(hn::LoadU(d, x + i), most[0]);
-  float lanes[kGroupLanes];
-  hn::StoreU(larger(larger(most[0], most[1]), larger(most[2], most[3])), d, lanes);
-  for (int64_t j = 1; j < kGroupLanes; ++j) lanes[0] = lanes[j] > lanes[0] ? lanes[j] : lanes[0];
-  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
-  return lanes[0];
+  if (i < n) most[1] = larger(hn::LoadNOr(least, d, x + i, static_cast<size_t>(n - i)), most[1]);
+  return hn::ReduceMax(d, larger(larger(most[0], most[1]), larger(most[2], most[3])));
 }
 
 // exp(x - max) of 16 elements. Arguments from -kNormal on have normal results, those below -kGone give 0; what lies
 // between, and NaN, is left to four lanes.
-HWY_INLINE void exp_of_group(const float* c, const float* x, float max, VG (&e)[kGroupVectors]) {
+HWY_INLINE void exp_of_group(const float* c, float max, VG (&x)[kGroupVectors]) {
   constexpr float kNormal = 87.3f, kGone = 88.5f;
   const DG d;
   const VG most = hn::Set(d, max), normal = hn::Set(d, kNormal), gone = hn::Set(d, kGone);
   auto usual = hn::Le(normal, normal);
+  VG e[kGroupVectors];
   for (size_t j = 0; j < kGroupVectors; ++j) {
-    const VG y = hn::Sub(most, hn::LoadU(d, x + static_cast<int64_t>(j) * kGroupLanes));
+    const VG y = hn::Sub(most, x[j]);
     const auto vanishes = hn::Gt(y, gone);
     usual = hn::And(usual, hn::Or(vanishes, hn::Le(y, normal)));
     e[j] = hn::IfThenZeroElse(vanishes, exp_of_minus(d, c, y));
   }
-  if (HWY_LIKELY(hn::AllTrue(d, usual))) return;
-  float values[kStrands];
-  for (int64_t i = 0; i < kStrands; ++i) values[i] = x[i] - max;
-  four_lanes::exp_f32(values, kStrands, values);
-  for (size_t j = 0; j < kGroupVectors; ++j) e[j] = hn::LoadU(d, values + static_cast<int64_t>(j) * kGroupLanes);
+  if (HWY_UNLIKELY(!hn::AllTrue(d, usual))) {
+    float values[kStrands];
+    for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(hn::Sub(x[j], most), d, values + lanes_before(j));
+    four_lanes::exp_f32(values, kStrands, values);
+    for (size_t j = 0; j < kGroupVectors; ++j) e[j] = hn::LoadU(d, values + lanes_before(j));
+  }
+  for (size_t j = 0; j < kGroupVectors; ++j) x[j] = e[j];
 }
 
 // The sum of exp(x - max) over a row, whose largest element is max; the terms go to out if it is not null.
 float sum_of_exps(const float* x, int64_t n, float max, float* out) {
   const DG d;
   const float* c = hidden(kExpConstants);
-  const auto lanes = [](size_t j) { return static_cast<int64_t>(j) * kGroupLanes; };
   VG strands[kGroupVectors], e[kGroupVectors];
   for (VG& strand : strands) strand = hn::Zero(d);
-  const auto add = [&](float* to) HWY_ATTR {
-    for (size_t j = 0; j < kGroupVectors; ++j) {
-      if (to != nullptr) hn::StoreU(e[j], d, to + lanes(j));
-      strands[j] = hn::Add(strands[j], e[j]);
-    }
-  };
   int64_t i = 0;
   for (; i + kStrands <= n; i += kStrands) {
-    exp_of_group(c, x + i, max, e);
-    add(out == nullptr ? nullptr : out + i);
+    for (size_t j = 0; j < kGroupVectors; ++j) e[j] = hn::LoadU(d, x + i + lanes_before(j));
+    exp_of_group(c, max, e);
+    for (size_t j = 0; j < kGroupVectors; ++j) {
+      if (out != nullptr) hn::StoreU(e[j], d, out + i + lanes_before(j));
+      strands[j] = hn::Add(strands[j], e[j]);
+    }
   }
   if (i < n) {
-    float rest[kStrands] = {}, keep[kStrands] = {};
-    std::copy(x + i, x + n, rest);
-    std::fill(rest + (n - i), rest + kStrands, max);
-    std::fill(keep, keep + (n - i), 1.0f);
-    exp_of_group(c, rest, max, e);
+    // Of the last group's j-th vector.
+    const auto left = [&](size_t j) { return static_cast<size_t>(std::max<int64_t>(0, n - i - lanes_before(j))); };
     for (size_t j = 0; j < kGroupVectors; ++j)
-      e[j] = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, keep + lanes(j)), hn::Zero(d)), e[j]);
-    add(rest);
-    if (out != nullptr) std::copy(rest, rest + (n - i), out + i);
+      e[j] = left(j) == 0 ? hn::Set(d, max) : hn::LoadNOr(hn::Set(d, max), d, x + i + lanes_before(j), left(j));
+    exp_of_group(c, max, e);
+    for (size_t j = 0; j < kGroupVectors && left(j) > 0; ++j) {
+      e[j] = hn::IfThenElseZero(hn::FirstN(d, left(j)), e[j]);
+      if (out != nullptr) hn::StoreN(e[j], d, out + i + lanes_before(j), left(j));
+      strands[j] = hn::Add(strands[j], e[j]);
+    }
   }
   float sums[kStrands];
-  for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(strands[j], d, sums + lanes(j));
+  for (size_t j = 0; j < kGroupVectors; ++j) hn::StoreU(strands[j], d, sums + lanes_before(j));
   for (int64_t half = kStrands / 2; half > 0; half /= 2)
     for (int64_t j = 0; j < half; ++j) sums[j] += sums[j + half];
   return sums[0];
@@ -146,11 +145,11 @@ float sum_of_exps(const float* x, int64_t n, float max, float* out) {
 
 void softmax(const float* x, int64_t n, float* out) {
   const DG d;
-  const float total = sum_of_exps(x, n, largest(x, n), out);
-  const VG sum = hn::Set(d, total);
+  const VG sum = hn::Set(d, sum_of_exps(x, n, largest(x, n), out));
   int64_t i = 0;
   for (; i + kGroupLanes <= n; i += kGroupLanes) hn::StoreU(hn::Div(hn::LoadU(d, out + i), sum), d, out + i);
-  for (; i < n; ++i) out[i] /= total;
+  const auto rest = static_cast<size_t>(n - i);
+  if (rest > 0) hn::StoreN(hn::Div(hn::LoadN(d, out + i, rest), sum), d, out + i, rest);
 }
 
 void log_softmax(const float* x, int64_t n, float* out) {
@@ -162,7 +161,8 @@ void log_softmax(const float* x, int64_t n, float* out) {
   int64_t i = 0;
   for (; i + kGroupLanes <= n; i += kGroupLanes)
     hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), most), less), d, out + i);
-  for (; i < n; ++i) out[i] = (x[i] - max) - log;
+  const auto rest = static_cast<size_t>(n - i);
+  if (rest > 0) hn::StoreN(hn::Sub(hn::Sub(hn::LoadN(d, x + i, rest), most), less), d, out + i, rest);
 }
 
 // An infinite largest element is the result, but for NaN beside it.
