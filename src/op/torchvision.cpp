@@ -29,15 +29,14 @@ struct Corners {
   int64_t places[4] = {0, 0, 0, 0};
   double shares[4] = {0, 0, 0, 0};
 
-  double sum(const double* plane) const {
-    if (!inside) return 0;
-    return shares[0] * plane[places[0]] + shares[1] * plane[places[1]] + shares[2] * plane[places[2]] +
-           shares[3] * plane[places[3]];
+  // At one channel of pixels [H * W, C].
+  double sum(const double* pixels, int64_t C) const {
+    return shares[0] * pixels[places[0] * C] + shares[1] * pixels[places[1] * C] + shares[2] * pixels[places[2] * C] +
+           shares[3] * pixels[places[3] * C];
   }
-  double largest(const double* plane) const {
-    if (!inside) return 0;
-    return std::max({shares[0] * plane[places[0]], shares[1] * plane[places[1]], shares[2] * plane[places[2]],
-                     shares[3] * plane[places[3]]});
+  double largest(const double* pixels, int64_t C) const {
+    return std::max({shares[0] * pixels[places[0] * C], shares[1] * pixels[places[1] * C],
+                     shares[2] * pixels[places[2] * C], shares[3] * pixels[places[3] * C]});
   }
 };
 Corners corners_at(int64_t H, int64_t W, double y, double x) {
@@ -72,11 +71,10 @@ MetaValue infer_roi_align(const Call<TensorMeta>& call) {
 // Runtime do: samples are counted by rounding them.
 struct RegionBins {
   float top, left, height, width;  // of a bin
-  int64_t columns, down, across;
+  int64_t down, across;            // samples of a bin
 
-  // Sample s of a row of bins, those of a bin one behind the other.
-  Corners sample(int64_t row, int64_t s, int64_t H, int64_t W) const {
-    const int64_t each = down * across, column = s / each, i = s % each / across, j = s % across;
+  Corners sample(int64_t row, int64_t column, int64_t s, int64_t H, int64_t W) const {
+    const int64_t i = s / across, j = s % across;
     const float y =
         top + static_cast<float>(row) * height + (static_cast<float>(i) + 0.5f) * height / static_cast<float>(down);
     const float x =
@@ -101,40 +99,39 @@ RegionBins bins_of(const Call<Tensor>& call, const float* roi, int64_t rows, int
               call.op().target, " takes too many samples of a bin");
     return std::max<int64_t>(0, ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin)));
   };
-  return {top, left, bin_height, bin_width, columns, samples(bin_height), samples(bin_width)};
+  return {top, left, bin_height, bin_width, samples(bin_height), samples(bin_width)};
 }
 
 template <bool takes_largest> Value eval_roi_align(const Call<Tensor>& call) {
   const Tensor out = Tensor::empty(constant_shape(result_meta(call).sizes), DType::kF64);
   check_float(call.tensor(0).dtype(), call.op().target);
-  const Tensor x = call.tensor(0).to(DType::kF64).contiguous(), rois = call.tensor(1).to(DType::kF32).contiguous();
+  const Tensor x = call.tensor(0), rois = call.tensor(1).to(DType::kF32).contiguous();
   const int64_t C = x.size(1), H = x.size(2), W = x.size(3), rows = out.size(2), columns = out.size(3);
-  // Where samples lie is the same for all channels; so many are found at a time.
-  constexpr int64_t kBlock = 4096;
-  std::vector<Corners> block;
+  // Where a sample lies is the same for all channels, which are looked at together.
+  const Tensor pixels = x.permute({0, 2, 3, 1}).to(DType::kF64).contiguous();
+  std::vector<double> bin(static_cast<size_t>(C));
   for (int64_t k = 0; k < rois.size(0); ++k) {
     const float* roi = rois.data<float>() + 5 * k;
-    const int64_t n = image_of(call.op(), static_cast<double>(roi[0]), x.size(0));
+    const double* image =
+        pixels.data<double>() + image_of(call.op(), static_cast<double>(roi[0]), x.size(0)) * H * W * C;
     const RegionBins bins = bins_of(call, roi, rows, columns);
-    const int64_t each = bins.down * bins.across, total = columns * each;
-    for (int64_t row = 0; row < rows; ++row) {
-      double* to = out.data<double>() + (k * C * rows + row) * columns;
-      for (int64_t begin = 0; begin < total; begin += kBlock) {
-        block.clear();
-        for (int64_t s = begin; s < std::min(total, begin + kBlock); ++s) block.push_back(bins.sample(row, s, H, W));
+    const int64_t each = bins.down * bins.across;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      std::fill(bin.begin(), bin.end(), 0.0);
+      for (int64_t s = 0; s < each; ++s) {
+        const Corners at = bins.sample(i / columns, i % columns, s, H, W);
+        if (!at.inside && !takes_largest) continue;
         for (int64_t c = 0; c < C; ++c) {
-          const double* plane = x.data<double>() + (n * C + c) * H * W;
-          double* bin = to + c * rows * columns + begin / each;
-          int64_t s = begin % each;  // of the bin
-          for (const Corners& corners : block) {
-            if (!takes_largest) *bin += corners.sum(plane);
-            else *bin = s == 0 ? corners.largest(plane) : std::max(*bin, corners.largest(plane));
-            if (++s == each) s = 0, ++bin;
-          }
+          double& value = bin[static_cast<size_t>(c)];
+          if (!takes_largest) value += at.sum(image + c, C);
+          else if (!at.inside) value = s == 0 ? 0 : std::max(value, 0.0);
+          else value = s == 0 ? at.largest(image + c, C) : std::max(value, at.largest(image + c, C));
         }
       }
-      for (int64_t i = 0; !takes_largest && i < C * columns; ++i)
-        to[i / columns * rows * columns + i % columns] /= static_cast<double>(std::max<int64_t>(each, 1));
+      double* to = out.data<double>() + k * C * rows * columns + i;
+      for (int64_t c = 0; c < C; ++c)
+        to[c * rows * columns] =
+            bin[static_cast<size_t>(c)] / static_cast<double>(takes_largest ? 1 : std::max<int64_t>(each, 1));
     }
   }
   return out.to(call.tensor(0).dtype());
