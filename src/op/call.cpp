@@ -366,12 +366,14 @@ void keep_open_slice(ValueMeta& value, const Node& call) {
   const TensorMeta* before = call.meta.val.tensor();
   auto* after = std::get_if<TensorMeta>(&value.value);
   const auto is_number = [](const Argument& argument) { return argument.integer().has_value(); };
-  if (!call.is(op::kSlice) || before == nullptr || after == nullptr || call.args().size() < 4 ||
-      !std::all_of(call.args().begin() + 1, call.args().end(), is_number))
-    return;
+  if (!call.is(op::kSlice) || before == nullptr || after == nullptr || call.args().size() < 4) return;
   const SymShape& x = call.arg(0).node()->meta.val.tensor()->sizes;
   const size_t axis = static_cast<size_t>(wrap_axis(*call.arg(1).integer(), static_cast<int64_t>(x.size())));
   const bool is_open = before->sizes.size() == x.size() && !before->sizes[axis].is_constant() && !x[axis].is_constant();
+  // x[:m] of an open axis that may be shorter.
+  if (is_open && before->sizes[axis] == smaller_size(after->sizes[axis], x[axis]))
+    after->sizes[axis] = before->sizes[axis];
+  if (!std::all_of(call.args().begin() + 1, call.args().end(), is_number)) return;
   const int64_t from = *call.arg(2).integer(), to = *call.arg(3).integer();
   const int64_t step = call.args().size() > 4 ? *call.arg(4).integer() : 1;
   if (is_open && is_known_outside(x[axis]) && !leaves_out_some(from, to))

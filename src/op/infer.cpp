@@ -99,11 +99,6 @@ MetaValue infer_none(const Call<TensorMeta>&) { return {}; }
 bool may_be_equal(const SymInt& a, const SymInt& b) { return !a.is_constant() || !b.is_constant() || a == b; }
 
 namespace {
-// A symbol alone. torch.export would have made one of two that meet; in an ONNX model either may be 1.
-bool is_size_of_input(const SymInt& size) {
-  const std::string name = size.to_string();
-  return name.find_first_of("( ") == std::string::npos && size == SymInt::symbol(name);
-}
 bool is_told_by_run(const SymInt& size) { return is_size_from_values(size) || !is_known_outside(size); }
 }  // namespace
 
@@ -117,11 +112,12 @@ SymShape broadcast_shapes(const SymShape& a, const SymShape& b) {
               " and ", to_string(b), " do not broadcast: ", x.to_string(), " against ", y.to_string(), " in dimension ",
               i);
     // A symbol against a number other than 1 has that value, or torch.export would have refused the program.
-    const bool gives_way = x == SymInt(1) || is_at_most_one(x);
+    const bool gives_way = x == SymInt(1) || is_at_most(1, x) || (!(y == SymInt(1)) && is_at_most(y, x));
     out[i] = gives_way || (y.is_constant() && !(y == SymInt(1))) ? y : x;
     const bool meet = !x.is_constant() && !y.is_constant() && !(x == y);
     if (meet && (is_told_by_run(x) || is_told_by_run(y))) out[i] = size_from_values(i);
-    else if (meet && is_size_of_input(x) && is_size_of_input(y)) out[i] = larger_size(x, y);
+    // torch.export would have made one symbol of two that meet; in an ONNX model either may be 1.
+    else if (meet && is_symbol(x) && is_symbol(y)) out[i] = larger_size(x, y);
   }
   return out;
 }

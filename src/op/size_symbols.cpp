@@ -39,7 +39,14 @@ SymInt larger_size(const SymInt& a, const SymInt& b) {
   return extreme_size("Max", a, b);
 }
 
-bool is_at_most_one(const SymInt& size) { return size.to_srepr().starts_with("Min(Integer(1), "); }
+bool is_at_most(const SymInt& most, const SymInt& size) {
+  return size.to_srepr().starts_with(concat("Min(", most.to_srepr(), ", "));
+}
+
+bool is_symbol(const SymInt& size) {
+  const std::string name = size.to_string();
+  return name.find_first_of("( ") == std::string::npos && size == SymInt::symbol(name);
+}
 
 SymInt bound_within(int64_t bound, const SymInt& size) {
   if (bound >= kFar) return size;

@@ -20,8 +20,11 @@ bool is_size_from_values(const SymInt& size);
 SymInt smaller_size(const SymInt& a, const SymInt& b);
 SymInt larger_size(const SymInt& a, const SymInt& b);
 
-// Whether the size is Min(1, ...), as the first or the last row of an open axis has: it stretches as 1 does.
-bool is_at_most_one(const SymInt& size);
+// Whether the size is Min(most, ...): with 1, as the first or the last row of an open axis has, it stretches as 1 does.
+bool is_at_most(const SymInt& most, const SymInt& size);
+
+// Whether the size is a symbol alone.
+bool is_symbol(const SymInt& size);
 
 // Where a bound of a slice, which counts from either end and may lie beyond, is on an axis of an open size.
 SymInt bound_within(int64_t bound, const SymInt& size);

@@ -80,9 +80,16 @@ Node* sliced(OnnxCall& call, Node* x, int64_t axis, const SymInt& start, const S
   const Argument from = first ? Argument(*first) : as_argument(call, start),
                  to = last ? Argument(*last) : as_argument(call, end);
   Node* out = call.call("slice.Tensor", {x, axis, from, to, step});
-  if (call.import().is_constant(out) || size.is_constant() || !first || !last) return out;
+  if (call.import().is_constant(out) || size.is_constant()) return out;
   TensorMeta meta = call.meta_of(out);
   SymInt& length = meta.sizes[static_cast<size_t>(axis)];
+  // The size of one input as the end of another's axis, which may be shorter.
+  if (first == 0 && !last && step == 1 && is_symbol(end) && is_symbol(size) && !(end == size)) {
+    length = smaller_size(end, size);
+    call.import().know_size(length, out, axis);
+    out->meta.val.value = std::move(meta);
+  }
+  if (!first || !last) return out;
   if (leaves_out_some(*first, *last) && !length.is_constant() && is_known_outside(size)) return out;
   length = slice_length(*first, *last, step, size);
   call.import().know_size(length, out, axis);
@@ -238,7 +245,7 @@ void squeeze(OnnxCall& call) {
     axes.emplace();
     const SymShape& sizes = call.meta(0).sizes;
     for (size_t i = 0; i < sizes.size(); ++i)
-      if (sizes[i] == SymInt(1) || is_at_most_one(sizes[i])) axes->push_back(static_cast<int64_t>(i));
+      if (sizes[i] == SymInt(1) || is_at_most(1, sizes[i])) axes->push_back(static_cast<int64_t>(i));
     if (sizes == SymShape(sizes.size(), SymInt(1))) return call.set(call.call("squeeze.default", {call.tensor(0)}));
   }
   if (axes->empty()) return call.same_as_input(0);

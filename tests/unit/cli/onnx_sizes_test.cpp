@@ -326,6 +326,41 @@ TEST(OnnxSizes, ASliceOfAnOpenAxisHasWhatIsThere) {
       }
 }
 
+// x [n, 2] up to the size m of another input, in floats or in a plan; n may be smaller.
+TEST(OnnxSizes, ASliceUpToTheSizeOfAnotherInputHasWhatIsThere) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  file.inputs.push_back({"x", DType::kF32, Dims{{{}, "n"}, {2, ""}}});
+  file.inputs.push_back({"y", DType::kF32, Dims{{{}, "m"}}});
+  file.initializers.emplace_back("zero", Tensor::of<int64_t>({1}, {0}));
+  file.initializers.emplace_back("kept", Tensor::of<int64_t>({4}, {0, 0, 1, 1}));
+  file.initializers.emplace_back("w", Tensor::of<float>({2, 2}, {1, 2, 3, 4}));
+  file.nodes = {onnx_node("Shape", {"y"}, "m"),
+                onnx_node("Slice", {"x", "zero", "m", "zero"}, "part"),
+                onnx_node("Shape", {"part"}, "shape"),
+                onnx_node("MatMul", {"part", "w"}, "product"),
+                onnx_node("ConstantOfShape", {"shape"}, "zeros"),
+                onnx_node("Add", {"product", "zeros"}, "sum"),
+                onnx_node("Unsqueeze", {"sum", "zero"}, "batch"),
+                onnx_node("Transpose", {"batch"}, "turned"),
+                onnx_node("Reshape", {"turned", "kept"}, "out")};
+  for (const char* name : {"out", "shape"}) file.outputs.push_back({name, std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  Session session = lower(program);
+  Session again = lower(load_onnx(save_onnx(program)));
+  for (const auto& [n, m] : {std::pair<int64_t, int64_t>{3, 2}, {2, 3}, {2, 2}, {1, 4}}) {
+    const int64_t length = std::min(n, m);
+    const std::vector<Tensor> inputs = {Tensor::full({n, 2}, DType::kF32, 1), Tensor::full({m}, DType::kF32, 0)};
+    for (const auto& found : {Interpreter(program, {}).run(inputs), session.run(inputs), again.run(inputs)}) {
+      SCOPED_TRACE(concat(n, " up to ", m));
+      EXPECT_EQ(found.at(0).sizes(), (Shape{2, length, 1, 1}));
+      EXPECT_TRUE(bitwise_equal(found.at(1), Tensor::of<int64_t>({2}, {length, 2})));
+    }
+  }
+}
+
 // A size, or one below zero, by a divisor, toward zero.
 TEST(OnnxSizes, AreDividedTowardZero) {
   for (const int64_t divisor : {2, -2, 3, -4}) {
