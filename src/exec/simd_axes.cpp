@@ -230,6 +230,45 @@ class ReduceOp : public CompiledOp {
   Kind kind_;
 };
 
+// var and std: what is left of a row when its mean is taken off, squared and added; sums have the order of
+// kernel/math.h. Other axes than the last become rows first.
+class SpreadOp : public CompiledOp {
+ public:
+  explicit SpreadOp(bool takes_root) : takes_root_(takes_root) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const Tensor& given = call.tensor(0);
+    if (!is_f32(given) || given.dim() == 0 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32 or a single number");
+    const size_t rank = given.sizes().size();
+    std::vector<size_t> axes(rank);
+    std::iota(axes.begin(), axes.end(), size_t{0});
+    if (place_of(call, "dim")) axes = axes_of(call, 1, rank);
+    std::vector<int64_t> order;
+    int64_t n = 1;
+    for (size_t a = 0; a < rank; ++a)
+      if (!std::binary_search(axes.begin(), axes.end(), a)) order.push_back(static_cast<int64_t>(a));
+    for (const size_t a : axes) order.push_back(static_cast<int64_t>(a)), n *= given.sizes()[a];
+    const Tensor x = given.permute(order).contiguous(),
+                 out = uninitialized(constant_shape(result_meta(call).sizes), DType::kF32);
+    const double divisor = std::max(static_cast<double>(n) - correction_of(call), 0.0);
+    parallel_for(out.numel(), std::max<int64_t>(1, 16384 / n), [&](int64_t begin, int64_t end) {
+      std::vector<float> row(static_cast<size_t>(n));
+      for (int64_t r = begin; r < end; ++r) {
+        const float* from = x.data<float>() + r * n;
+        kernel::add_scalar_f32(from, -kernel::sum_f32(from, n) / static_cast<float>(n), n, row.data());
+        kernel::mul_f32(row.data(), row.data(), n, row.data());
+        const auto variance = static_cast<float>(static_cast<double>(kernel::sum_f32(row.data(), n)) / divisor);
+        out.data<float>()[r] = takes_root_ ? std::sqrt(variance) : variance;
+      }
+    });
+    return out;
+  }
+
+ private:
+  bool takes_root_;
+};
+
 // linalg_vector_norm of order 1, the sum of magnitudes, and of order 2, the root of the sum of squares. Squares along
 // the last axis stay in the caches.
 class NormOp : public CompiledOp {
@@ -408,6 +447,9 @@ std::unique_ptr<CompiledOp> make_log_softmax(const Node&, bool) {
 template <ReduceOp::Kind kind> std::unique_ptr<CompiledOp> make_reduce(const Node&, bool) {
   return std::make_unique<ReduceOp>(kind);
 }
+template <bool takes_root> std::unique_ptr<CompiledOp> make_spread(const Node&, bool) {
+  return std::make_unique<SpreadOp>(takes_root);
+}
 std::unique_ptr<CompiledOp> make_norm(const Node&, bool) { return std::make_unique<NormOp>(); }
 std::unique_ptr<CompiledOp> make_cosine(const Node&, bool) { return std::make_unique<CosineOp>(); }
 std::unique_ptr<CompiledOp> make_glu(const Node&, bool) { return std::make_unique<GluOp>(); }
@@ -431,6 +473,12 @@ constexpr SimdOp kAlongAxes[] = {
     {"aten.amin.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
     {"aten.max.default", make_reduce<ReduceOp::Kind::kMax>, elementwise_obstacle},
     {"aten.min.default", make_reduce<ReduceOp::Kind::kMin>, elementwise_obstacle},
+    {"aten.var.correction", make_spread<false>, elementwise_obstacle},
+    {"aten.var.dim", make_spread<false>, elementwise_obstacle},
+    {"aten.var.default", make_spread<false>, elementwise_obstacle},
+    {"aten.std.correction", make_spread<true>, elementwise_obstacle},
+    {"aten.std.dim", make_spread<true>, elementwise_obstacle},
+    {"aten.std.default", make_spread<true>, elementwise_obstacle},
     {"aten.linalg_vector_norm.default", make_norm, norm_obstacle},
     {"aten.cosine_similarity.default", make_cosine, matmul_obstacle},
     {"aten.glu.default", make_glu, elementwise_obstacle},

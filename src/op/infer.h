@@ -61,6 +61,13 @@ template <class T> size_t axis_or_scalar(const Call<T>& call, size_t i, size_t r
 // Axes of an "int[]?" argument, sorted, each once; all axes for None and for [].
 template <class T> std::vector<size_t> axes_of(const Call<T>& call, size_t i, size_t rank);
 
+// What var and std take off the number of elements, by `correction` or by `unbiased`.
+template <class T> double correction_of(const Call<T>& call) {
+  if (const std::optional<size_t> i = place_of(call, "correction")) return call.is_none(*i) ? 1 : call.number(*i);
+  const std::optional<size_t> i = place_of(call, "unbiased");
+  return i && !call.boolean(*i) ? 0 : 1;
+}
+
 // Promotion (ATen/native/TypeProperties.cpp, result_type): tensors with axes outrank 0-d tensors, those outrank Python
 // numbers, as long as the kind (bool < integer < float) does not grow.
 DType promote(DType a, DType b);

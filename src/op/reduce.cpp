@@ -200,11 +200,6 @@ Value eval_extremes(const Call<Tensor>& call) {
 }
 
 // Sum of squared distances from the mean / max(n - correction, 0).
-template <class T> double correction_of(const Call<T>& call) {
-  if (const std::optional<size_t> i = place_of(call, "correction")) return call.is_none(*i) ? 1 : call.number(*i);
-  const std::optional<size_t> i = place_of(call, "unbiased");
-  return i && !call.boolean(*i) ? 0 : 1;
-}
 template <class C> double variance_of(const C* x, int64_t n, double correction) {
   const double mean = static_cast<double>(sum_of(x, n)) / static_cast<double>(n);
   double sum = 0;

@@ -1,5 +1,5 @@
-// Layer and group norms that exporters spell out where their opset has none, put together again: quantizers leave a
-// norm in float, and would round each of its parts.
+// Variances, and layer and group norms that exporters spell out where their opset has none, put together again:
+// quantizers leave these in float, and would round each of their parts.
 #include <algorithm>
 #include <set>
 
@@ -96,7 +96,69 @@ class NormFuser {
     replace_with_call(last, "group_norm.default", {x, *count, weight, bias, argument_of(*norm, 7)});
   }
 
+  // mean((x - mean(x))^2), then * n / (n - correction) or not
+  void variance(Node* mean) {
+    const Node* square = mean->arg(0).node();
+    const Node* centered = square && square->users().size() == 1 ? square->arg(0).node() : nullptr;
+    if (!is_aten(centered, "sub.Tensor") || !is_square_of(*square, centered) || !centered->kwargs().empty()) return;
+    const Node *middle = centered->arg(1).node(), *x = centered->arg(0).node();
+    if (!is_aten(middle, "mean.dim") || middle->arg(0).node() != x ||
+        argument_of(*middle, 2).integer().value_or(0) != 1)
+      return;
+    const SymShape* sizes = sizes_of(x);
+    if (!sizes || !argument_of(*middle, 3).is_none() || !argument_of(*mean, 3).is_none()) return;
+    const std::set<int64_t> axes = axes_of(*mean, sizes->size());
+    if (axes.empty() || axes != axes_of(*middle, sizes->size())) return;
+    // A layer norm in another form, which lower/layer_norm_pattern.h knows.
+    const bool keeps = argument_of(*mean, 2).integer().value_or(0) == 1;
+    if (keeps && axes == std::set{static_cast<int64_t>(sizes->size()) - 1}) return;
+    double correction = 0;
+    Node* last = mean;
+    if (Node* quotient = corrected(*mean, *x, axes, correction)) last = quotient;
+    Node::Kwargs settings{{"correction", correction}, {"keepdim", keeps}};
+    replace_with_call(last, "var.correction", {Argument(const_cast<Node*>(x)), mean->arg(1)}, std::move(settings));
+  }
+
  private:
+  static std::set<int64_t> axes_of(const Node& mean, size_t rank) {
+    std::set<int64_t> out;
+    const Argument& axes = argument_of(mean, 1);
+    if (axes.is_list())
+      for (const Argument& axis : axes.list())
+        out.insert(wrap_axis(axis.integer().value_or(0), static_cast<int64_t>(rank)));
+    return out;
+  }
+
+  // mean * n / (n - correction), for the number n of elements along the axes of x; null if there is none.
+  static Node* corrected(const Node& mean, const Node& x, const std::set<int64_t>& axes, double& correction) {
+    Node* product = mean.users().size() == 1 ? mean.users()[0] : nullptr;
+    Node* quotient = product && product->users().size() == 1 ? product->users()[0] : nullptr;
+    if (!is_aten(product, "mul.Tensor") || !is_aten(quotient, "div.Tensor") || quotient->arg(0).node() != product)
+      return nullptr;
+    const Argument &n = product->arg(product->arg(0).node() == &mean ? 1 : 0), &divisor = quotient->arg(1);
+    SymInt count(1);
+    for (const int64_t axis : axes) count = count * (*sizes_of(&x))[static_cast<size_t>(axis)];
+    if (const auto whole = count.constant()) {
+      if (!n.number() || !divisor.number() || *n.number() != static_cast<double>(*whole)) return nullptr;
+      correction = *n.number() - *divisor.number();
+      return quotient;
+    }
+    const Node* less = divisor.node();
+    if (!n.node() || !is_size_of(*n.node(), x, axes) || !is_aten(less, "sub.Tensor") || less->arg(0) != n ||
+        !less->arg(1).number() || !less->kwargs().empty())
+      return nullptr;
+    correction = *less->arg(1).number();
+    return quotient;
+  }
+
+  // Whether a scalar is the open size of x along its only axis.
+  static bool is_size_of(const Node& scalar, const Node& x, const std::set<int64_t>& axes) {
+    const Node* number = is_aten(&scalar, "to.dtype") ? scalar.arg(0).node() : nullptr;
+    const Node* size = is_aten(number, "scalar_tensor.default") ? number->arg(0).node() : nullptr;
+    return is_aten(size, "sym_size.int") && size->arg(0).node() == &x && axes.size() == 1 &&
+           size->arg(1).integer() == *axes.begin();
+  }
+
   // The constant that the value's only reader, which calls this operator, joins with it; null if there is none of the
   // value's type.
   static Node* constant_behind(const Node* value, std::string_view name) {
@@ -144,6 +206,8 @@ void fuse_norms(Program& program) {
     if (is_aten(node, "div.Tensor")) fuser.layer_norm(node);
     if (is_aten(node, "instance_norm.default")) fuser.group_norm(node);
   }
+  for (Node* node : program.graph->nodes())
+    if (is_aten(node, "mean.dim") && !node->users().empty()) fuser.variance(node);
 }
 
 }  // namespace qdq

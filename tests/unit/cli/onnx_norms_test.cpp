@@ -153,5 +153,56 @@ TEST(OnnxNorms, OfGroupsAreGroupNorms) {
   EXPECT_FALSE(has(load_onnx(format::write_onnx_file(file)), "group_norm"));
 }
 
+// What torch.onnx.export writes for x.var(1), of a known length or of one that a run tells; with `n` and `less`, which
+// are constants of a known length alone.
+format::OnnxFile variance(bool is_open, float n, float less) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back(
+      {"x", DType::kF32,
+       Dims{{2, ""}, is_open ? format::OnnxDimension{std::nullopt, "length"} : format::OnnxDimension{5, ""}}});
+  format::OnnxNode middle = mean("x", "mean", {1}), average = mean("square", "average", {1}),
+                   product = onnx_node("ReduceProd", {"along"}, "all"), cast = onnx_node("Cast", {"all"}, "count");
+  average.attributes.push_back(integer("keepdims", 0));
+  product.attributes = {integer("keepdims", 0)};
+  cast.attributes = {integer("to", 1)};
+  file.initializers = {{"axes", Tensor::of<int64_t>({1}, {1})}, {"one", Tensor::full({}, DType::kF32, 1)}};
+  file.nodes = {middle, onnx_node("Sub", {"x", "mean"}, "apart"), onnx_node("Mul", {"apart", "apart"}, "square"),
+                average};
+  if (is_open) {
+    for (const format::OnnxNode& node :
+         {onnx_node("Shape", {"x"}, "shape"), onnx_node("Gather", {"shape", "axes"}, "along"), product, cast,
+          onnx_node("Sub", {"count", "one"}, "less")})
+      file.nodes.push_back(node);
+  } else {
+    file.initializers.emplace_back("count", Tensor::full({}, DType::kF32, n));
+    file.initializers.emplace_back("less", Tensor::full({}, DType::kF32, less));
+  }
+  file.nodes.push_back(onnx_node("Mul", {"average", "count"}, "sum"));
+  file.nodes.push_back(onnx_node("Div", {"sum", "less"}, "y"));
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  return file;
+}
+
+TEST(OnnxNorms, VariancesAreOneOperator) {
+  const Tensor x = Tensor::of<float>({2, 5}, {1, 2, 3, 4, 5, 0, 0, 0, 0, 10});
+  const std::string operator_name = "torch.ops.aten.var.correction";
+  for (const bool is_open : {false, true}) {
+    const Program program = load_onnx(format::write_onnx_file(variance(is_open, 5, 4)));
+    const std::vector<std::string> calls = calls_of(program);
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), operator_name), 1);
+    for (const char* part : {"sub.Tensor", "mul.Tensor", "div.Tensor"})
+      EXPECT_EQ(std::count(calls.begin(), calls.end(), std::string("torch.ops.aten.") + part), 0) << part;
+    EXPECT_TRUE(bitwise_equal(run(program, x).at(0), Tensor::of<float>({2}, {2.5F, 20})));
+    EXPECT_TRUE(bitwise_equal(run(load_onnx(save_onnx(program)), x).at(0), Tensor::of<float>({2}, {2.5F, 20})));
+  }
+  // Another factor stays behind it.
+  const Program other = load_onnx(format::write_onnx_file(variance(false, 6, 4)));
+  EXPECT_EQ(calls_of(other),
+            (std::vector<std::string>{operator_name, "torch.ops.aten.mul.Tensor", "torch.ops.aten.div.Tensor"}));
+  EXPECT_TRUE(bitwise_equal(run(other, x).at(0), Tensor::of<float>({2}, {3, 24})));
+}
+
 }  // namespace
 }  // namespace qdq::onnx_norms_test
