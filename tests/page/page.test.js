@@ -38,6 +38,14 @@ test("quantizes the example to the bytes of the command line, and shows its numb
   const { page, problems } = await openPage(tested.browser, tested.server.url);
   await takeExample(page);
   expect(await text(page, "#calibration-summary")).toBe("Calibration: 100 samples in 7 batches, with labels.");
+  // What the panels hide, they scroll: the page ends where the views do.
+  const [end, views] = await page.evaluate(() => {
+    document.querySelectorAll(".side details").forEach((each) => (each.open = true));
+    const sizes = [document.scrollingElement.scrollHeight, document.querySelector(".bench").offsetHeight];
+    document.querySelectorAll(".side details").forEach((each) => (each.open = false));
+    return sizes;
+  });
+  expect(end).toBeLessThan(Math.max(views, 900) + 100);
   await quantize(page);
 
   const file = path.join(scratch, "cli.int8.pt2");
