@@ -301,7 +301,8 @@ export interface ConvertOptions {
 
 /**
  * The quantized program: observers have become quantize/dequantize pairs, weights integers. `prepared` is left as it
- * was. Throws QdqError{NotCalibrated} naming the observers that have seen no data.
+ * was. Values that no data has reached stay float, which calibrationWarnings() tells. Throws QdqError{NotCalibrated}
+ * naming the observers if none has seen data.
  */
 export function convertPt2e(prepared: Prepared, options: ConvertOptions = {}): Program {
   checkOptions("convertPt2e", options, ["foldQuantize", "useReferenceRepresentation"]);

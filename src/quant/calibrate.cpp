@@ -251,10 +251,36 @@ std::vector<std::string> Prepared::layers_to_equalize() const {
 bool Prepared::needs_data() const {
   const auto is_unseen = [](const EqualizedLayer& layer) { return !layer.input->calibrated(); };
   if (std::any_of(impl_->equalized.begin(), impl_->equalized.end(), is_unseen)) return true;
-  return std::any_of(impl_->groups.begin(), impl_->groups.end(), [&](const ObserverGroup& group) {
-    return !group.inserted_as.empty() && quantizes_statically(*group.observer) &&
-           !impl_->of_constants.count(group.observer.get()) && !group.observer->calibrated();
-  });
+  return !impl_->has_seen_data() && !values_without_data().empty();
+}
+
+std::vector<std::string> Prepared::values_without_data() const {
+  std::vector<std::string> out = impl_->unreached;
+  for (const Node* node : impl_->program.graph->nodes()) {
+    const auto group = impl_->group_of_module(*node);
+    if (!group || !impl_->is_unseen(*group) || impl_->of_constants.count(impl_->groups[*group].observer.get()) != 0)
+      continue;
+    if (const std::string name = node->arg(0).node()->name(); std::find(out.begin(), out.end(), name) == out.end())
+      out.push_back(name);
+  }
+  return out;
+}
+
+bool Prepared::Impl::is_unseen(size_t index) const {
+  const ObserverGroup& group = groups.at(index);
+  const auto lacks_data = [](const std::shared_ptr<Observer>& observer) { return !observer->calibrated(); };
+  return quantizes_statically(*group.observer) &&
+         (lacks_data(group.observer) || std::any_of(group.derived_from.begin(), group.derived_from.end(), lacks_data));
+}
+
+bool Prepared::Impl::has_seen_data() const {
+  // What has fixed qparams sees nothing, and has no range of its own.
+  const auto has_range = [&](const ObserverGroup& group) {
+    const Observer& observer = *group.observer;
+    return !group.inserted_as.empty() && quantizes_statically(observer) && of_constants.count(&observer) == 0 &&
+           observer.calibrated() && observer.min_val().defined();
+  };
+  return !is_qat && std::any_of(groups.begin(), groups.end(), has_range);
 }
 
 void Prepared::set_state(size_t index, const ObserverState& state) {

@@ -34,7 +34,8 @@ class Replacer {
   // `is_form`: observers without data get placeholders, as PyTorch gives them.
   Replacer(Program& program, const Prepared::Impl& prepared, const std::vector<ObserverGroup>& groups, bool is_form)
       : program_(program), graph_(*program.graph), prepared_(prepared), groups_(groups),
-        takes_placeholders_(is_form || prepared.compat == Compat::kTorch26) {}
+        takes_placeholders_(is_form || prepared.compat == Compat::kTorch26),
+        leaves_unseen_(!takes_placeholders_ && prepared.has_seen_data()) {}
 
   void run() {
     for (Node* node : graph_.nodes()) {
@@ -45,6 +46,7 @@ class Replacer {
       const auto point = graph_.insert_before(node);
       Node* replacement = input;
       if (observer.args().is_dynamic) replacement = quantize_dynamically(observer, input);
+      else if (leaves_unseen_ && prepared_.is_unseen(*group)) replacement = input;
       else if (quantizes_statically(observer)) replacement = quantize(observer, input);
       else if (rounds_to_half(observer, prepared_.compat)) replacement = round_to_half(input, observer.args().dtype);
       if (replacement != input && node->meta.debug_handle) replacement->meta.debug_handle = node->meta.debug_handle;
@@ -273,7 +275,7 @@ class Replacer {
   Graph& graph_;
   const Prepared::Impl& prepared_;
   const std::vector<ObserverGroup>& groups_;  // of the prepared program, but for those that equalization changed
-  const bool takes_placeholders_;
+  const bool takes_placeholders_, leaves_unseen_;
   std::vector<std::string> uncalibrated_;
   std::unordered_map<std::string, int64_t> next_buffer_;  // of each prefix, the first number that may be free
 };

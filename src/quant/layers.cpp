@@ -65,6 +65,15 @@ void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules, co
   impl.interpreter.reset();
 }
 
+void erase_unseen_observers(Prepared& prepared) {
+  Prepared::Impl& impl = Prepared::Impl::of(prepared);
+  impl.unreached = prepared.values_without_data();
+  std::vector<Node*> modules;
+  for (Node* node : impl.program.graph->nodes())
+    if (const auto group = impl.group_of_module(*node); group && impl.is_unseen(*group)) modules.push_back(node);
+  if (!modules.empty()) erase_observers(impl, modules, "no sample of the calibration has reached it");
+}
+
 const Argument& argument_called(const Node& node, std::string_view name) {
   const auto& arguments = op_of(node)->schema->arguments;
   const auto found = std::find_if(arguments.begin(), arguments.end(), [&](const auto& a) { return a.name == name; });

@@ -32,6 +32,8 @@ bool multiplies_tensors(const Node& node);
 // Takes these call_module nodes out of the program: what they saw is rounded there no longer. explain() gives the
 // reason for operators that no observer is left of.
 void erase_observers(Prepared::Impl& impl, const std::vector<Node*>& modules, const std::string& reason);
+// The same of those that convert_pt2e leaves in float for want of data. values_without_data() goes on to name them.
+void erase_unseen_observers(Prepared& prepared);
 // The argument of that name in the operator's schema, or its default. The node must call an operator that has it.
 const Argument& argument_called(const Node& node, std::string_view name);
 

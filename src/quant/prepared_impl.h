@@ -50,6 +50,7 @@ struct Prepared::Impl {
   std::unordered_set<const Observer*> of_constants;  // see one constant only; one look is enough
   // What weights and biases were before recovery of accuracy changed them for the sake of better integers.
   std::unordered_map<std::string, Tensor> float_constants;
+  std::vector<std::string> unreached;  // values whose observers recovery took away, for no data had come
   // What the buffers that runs change were before calibration ran, by name; empty if it is trained.
   std::unordered_map<std::string, Tensor> state_before;
   // Of convolutions that a batch norm was folded into, by the node's name: what their values are like.
@@ -86,6 +87,10 @@ struct Prepared::Impl {
 
   // The group of an observer's call_module node; nothing for other nodes.
   std::optional<size_t> group_of_module(const Node& node) const;
+  // Whether observers()[index] would need data for the qparams that convert_pt2e asks of it, and none has come.
+  bool is_unseen(size_t index) const;
+  // Whether calibration has shown any such observer data; never in training.
+  bool has_seen_data() const;
   // Whether set_range takes observers()[index].
   bool takes_range(size_t index) const;
   void make_interpreter();

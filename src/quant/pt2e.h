@@ -40,8 +40,13 @@ class Prepared {
   using OnObserved = std::function<void(int64_t done, int64_t total)>;
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const OnObserved& on_observed = {});
 
-  // Whether convert_pt2e needs data first: whether an observer that is neither dynamic nor on a constant has seen none.
+  // Whether convert_pt2e needs data first: whether there are observers that are neither dynamic nor on constants, and
+  // none of them has seen any.
   bool needs_data() const;
+
+  // The values whose observers have seen no data, such as those behind a detector that has found no box. convert_pt2e
+  // leaves them in float if others have seen some.
+  std::vector<std::string> values_without_data() const;
 
   // Gives observers()[index] what it saw in an earlier run of the same program, so that convert_pt2e needs no data. An
   // observer of a constant has seen it already, and the state must be the same. Throws Error{kInvalidArgument} for a
@@ -88,8 +93,9 @@ struct ConvertOptions {
 // The dq/q program: observers become quantize/dequantize pairs with their qparams, weights are folded to integers
 // (quantize_pt2e.py, convert_pt2e). Inputs that the quantizer wants so are equalized with their weights before
 // (input_equalization.h). What prepare_qat_pt2e rewrote is folded; unless PyTorch 2.6 is followed, batch
-// norms and dropouts that are left take their inference form. Throws Error{kNotCalibrated} naming the observers that
-// have seen no data. Buffers that runs change have their values of before prepare_pt2e; after training, those of now.
+// norms and dropouts that are left take their inference form. Values that no data has reached stay float; if none has
+// come at all, this throws Error{kNotCalibrated} naming the observers. Buffers that runs change have their values of
+// before prepare_pt2e; after training, those of now.
 Program convert_pt2e(const Prepared& prepared, const ConvertOptions& options = {});
 
 // The program that convert_pt2e gives behind a calibration, with placeholders for the scales and zero points that

@@ -9,6 +9,7 @@
 
 #include "exec/footprint.h"
 #include "op/facts.h"
+#include "quant/layers.h"
 #include "quant/prepared_impl.h"
 #include "recover/judged_outputs.h"
 #include "recover/lost_channels.h"
@@ -68,6 +69,7 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
   check_recoverable(prepared);
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; run the calibration batches before accuracy is recovered");
+  erase_unseen_observers(prepared);
   const Prepared::Impl& impl = Prepared::Impl::of(prepared);
   FloatProgram floats(prepared);
   floats.judge();

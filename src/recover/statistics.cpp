@@ -172,7 +172,7 @@ int64_t equalize_by(Prepared& prepared, MomentsOfLayers& moments) {
 std::vector<AppliedRemedy> recover_by_statistics(Prepared& prepared) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
-  QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
+  QDQ_CHECK(prepared.values_without_data().empty(), kNotCalibrated,
             "the program is not calibrated; give it the state of the calibration before accuracy is recovered");
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
             "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "

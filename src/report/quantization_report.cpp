@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/listed.h"
 #include "format/json.h"
 #include "op/facts.h"
 #include "quant/explain.h"
@@ -139,6 +140,10 @@ Json converted_qparams_report(const Program& converted) {
 
 std::vector<std::string> doubts_about_calibration(const Prepared& prepared) {
   std::vector<std::string> out;
+  if (const std::vector<std::string> unseen = prepared.values_without_data(); !unseen.empty() && !prepared.needs_data())
+    out.push_back(concat("no sample of the calibration has reached ", listed(unseen, 5),
+                         unseen.size() == 1 ? ", which stays float" : ", which stay float",
+                         "; calibrate on samples that reach every part of the model"));
   std::vector<const Node*> told;
   for (const ObserverGroup& group : prepared.observers()) {
     const Observer& observer = *group.observer;

@@ -1,6 +1,7 @@
 // Conversion: quantize / dequantize pairs, their duplication, integer weights, and refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "exec/interpreter.h"
@@ -179,6 +180,41 @@ TEST(Convert, RefusesWithoutCalibrationNamingTheTensors) {
     EXPECT_EQ(error.code, ErrorCode::kNotCalibrated);
     EXPECT_NE(error.message.find("that of x, that of relu, that of conv2d_1"), std::string::npos) << error.message;
   }
+}
+
+// As behind a detector: rows of a layer's result that a gate lets through go through another one.
+TEST(Convert, LeavesWhatNoDataHasReachedInFloat) {
+  ProgramBuilder b;
+  Node* w1 = b.weight("a.weight", {8, 4});
+  Node* w2 = b.weight("b.weight", {3, 8});
+  Node* x = b.input("x", {6, 4});
+  Node* gate = b.input("gate", {6});
+  Node* rows = b.call("linear.default", {x, w1}, "a");
+  Node* places = b.call("squeeze.dim", {b.call("nonzero.default", {gate}), 1});
+  Node* last = b.call("linear.default", {b.call("index_select.default", {rows, 0, places}), w2}, "b");
+  XNNPACKQuantizer quantizer = per_channel();
+  Prepared prepared = prepare_pt2e(b.finish({rows, last}), quantizer);
+  const std::vector<Tensor> shut = {sample({6, 4}, 1), Tensor::full({6}, DType::kF32, 0)},
+                            open = {shut[0], Tensor::full({6}, DType::kF32, 1)};
+  EXPECT_TRUE(prepared.needs_data());
+  prepared.run(shut);
+  EXPECT_FALSE(prepared.needs_data());
+  EXPECT_EQ(prepared.values_without_data(), (std::vector<std::string>{"index_select", "linear_1"}));
+  const Program converted = convert_pt2e(prepared);
+  verify_program(converted);
+  const auto is_rounded = [](const Program& program, const char* of) {
+    const std::vector<Node*>& users = program.graph->find(of)->users();
+    return std::any_of(users.begin(), users.end(), [](const Node* user) {
+      return user->target() == "torch.ops.quantized_decomposed.quantize_per_tensor.default";
+    });
+  };
+  EXPECT_TRUE(is_rounded(converted, "linear"));
+  EXPECT_FALSE(is_rounded(converted, "linear_1"));
+  EXPECT_EQ(Interpreter(converted, {}).run(open).at(1).sizes(), (Shape{6, 3}));
+
+  prepared.run(open);
+  EXPECT_TRUE(prepared.values_without_data().empty());
+  EXPECT_TRUE(is_rounded(convert_pt2e(prepared), "linear_1"));
 }
 
 TEST(Convert, DynamicQuantizationNeedsNoCalibration) {

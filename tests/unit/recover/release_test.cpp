@@ -128,5 +128,29 @@ TEST(Recover, TriesRemediesAgainBehindSumsInFloat) {
                                             "bias correction"}));
 }
 
+// x[8, 16] -> linear -> [8, 16], of which rows that a gate lets through go through another layer; it stays shut.
+TEST(Recover, LeavesLayersInFloatThatNoSampleReaches) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* gate = b.input("gate", {8});
+  Node* open = b.call("linear.default", {x, b.weight("a.weight", {16, 16}), b.weight("a.bias", {16})});
+  Node* places = b.call("squeeze.dim", {b.call("nonzero.default", {gate}), 1});
+  Node* shut = b.call("linear.default", {b.call("index_select.default", {open, 0, places}),
+                                         b.weight("b.weight", {4, 16}), b.weight("b.bias", {4})});
+  const Program program = b.finish({open, shut});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(program.clone(), quantizer);
+  std::vector<Batch> batches = rows();
+  for (Batch& batch : batches) {
+    batch.push_back(Tensor::full({8}, DType::kF32, 0));
+    prepared.run(batch);
+  }
+  EXPECT_FALSE(recover(prepared, batches).empty());
+  EXPECT_EQ(prepared.values_without_data(), (std::vector<std::string>{"index_select", "linear_1"}));
+  const Program converted = convert_pt2e(prepared);
+  EXPECT_TRUE(bitwise_equal(converted.find_attribute("b.bias")->tensor, program.find_attribute("b.bias")->tensor));
+  for (const Node* user : converted.graph->find(shut->name())->users()) EXPECT_FALSE(is_a(*user, Family::kQuantize));
+}
+
 }  // namespace
 }  // namespace qdq::release_test
