@@ -29,7 +29,8 @@ struct Enclosing {
 };
 // How an ONNX model is read so that a condition of `cond` is known and one branch remains: " --fix sr=VALUE", or
 // " --fix x=SHAPE" where the sizes of the input alone count. `around` is the call whose program the condition stands
-// in, null for the whole program. Empty if the condition hangs on no input that an ONNX file names.
+// in, null for the whole program. Empty if the condition hangs on no input that an ONNX file names, or on what large
+// ones hold.
 std::string fixes_of(const Node& condition, const Enclosing* around);
 
 // Of operators with OpDef::expand, whose first argument is a list of tensors, and whose third is a list of the names of

@@ -393,6 +393,16 @@ Value run_control_flow(const Call<Tensor>& call, const RunProgram& run) {
   return run_loop(call, run);
 }
 
+namespace {
+// Whether somebody can say what an input holds: not the numbers of an image.
+bool is_setting(const Node& input) {
+  const TensorMeta* meta = input.meta.val.tensor();
+  if (meta == nullptr) return true;
+  const std::optional<int64_t> count = numel_of(meta->sizes).constant();
+  return count && *count <= kMostBoundNumbers;
+}
+}  // namespace
+
 std::string fixes_of(const Node& condition, const Enclosing* around) {
   struct Place {
     const Node* node;
@@ -410,7 +420,8 @@ std::string fixes_of(const Node& condition, const Enclosing* around) {
     const bool is_input = node.op() == Node::Op::kPlaceholder;
     if (is_input && place.around == nullptr) {
       const std::string_view name = node.meta.extra_of(kOnnxValue);
-      if (!name.empty()) out += concat(" --fix ", shell_word(concat(name, place.is_behind_size ? "=SHAPE" : "=VALUE")));
+      if (!name.empty() && (place.is_behind_size || is_setting(node)))
+        out += concat(" --fix ", shell_word(concat(name, place.is_behind_size ? "=SHAPE" : "=VALUE")));
     } else if (is_input) {
       const Node& call = *place.around->call;
       const std::vector<Node*> placeholders = node.graph().placeholders();

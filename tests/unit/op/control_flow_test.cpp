@@ -36,6 +36,12 @@ TEST(FixesOf, NamesTheInputsThatAConditionHangsOn) {
   EXPECT_EQ(fixes_of(*is_one, &around), " --fix audio=SHAPE");
   EXPECT_EQ(fixes_of(*spaced, nullptr), " --fix 'rate of '\\''x'\\''=VALUE'");
   EXPECT_EQ(fixes_of(*weight, nullptr), "");
+  // Nobody can tell the numbers of an image, or of an input of open size; of a few, perhaps.
+  for (const auto& [sizes, wanted_fix] :
+       {std::pair<SymShape, const char*>{{1, 3, 32, 32}, ""}, {{SymInt::symbol("n")}, ""}, {{4}, " --fix sr=VALUE"}}) {
+    rate->meta.val.value = TensorMeta{DType::kF32, sizes, {}, false};
+    EXPECT_EQ(fixes_of(*wanted, nullptr), wanted_fix);
+  }
 }
 
 }  // namespace
