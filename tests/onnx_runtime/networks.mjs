@@ -13,12 +13,15 @@ function floats(...dims) {
 }
 const integers = (...values) => ({ dims: [values.length], data: BigInt64Array.from(values, BigInt) });
 
-/** Samples [count, ...dims] as the bytes of an .npy. */
-export function npy(count, dims) {
+/** Samples [count, ...dims] of some size as the bytes of an .npy. */
+export function npy(count, dims, size = 1) {
   const shape = [count, ...dims];
   const head = `{'descr': '<f4', 'fortran_order': False, 'shape': (${shape.join(", ")}), }`;
   const padded = `${head.padEnd(117)}\n`;
-  const data = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => random() + random() + random());
+  const data = Float32Array.from(
+    { length: shape.reduce((a, b) => a * b, 1) },
+    () => size * (random() + random() + random()),
+  );
   const magic = Buffer.from([0x93, ...Buffer.from("NUMPY"), 1, 0, padded.length % 256, padded.length >> 8]);
   return { bytes: Buffer.concat([magic, Buffer.from(padded), Buffer.from(data.buffer)]), data, shape };
 }
@@ -89,4 +92,17 @@ export function transformer() {
   const sum = net.op("Add", ["x", linear(joined, width, width)]);
   const inner = net.op("Relu", [linear(norm(sum), width, 2 * width)]);
   return net.model([1, tokens, width], net.op("Add", [sum, linear(inner, 2 * width, width)]), [1, tokens, width]);
+}
+
+// Sums of 16 places, weighted by softmax between two multiplications. A histogram cuts off its largest weights.
+export function attentionPool() {
+  const net = new Network();
+  const places = () =>
+    net.op("Reshape", [
+      net.op("Conv", ["x", floats(8, 3, 3, 3), floats(8)], { pads: [1, 1, 1, 1] }),
+      integers(1, 8, 16),
+    ]);
+  const scores = net.op("Mul", [places(), { dims: [], data: Float32Array.of(0.3) }]);
+  const weighted = net.op("Mul", [net.op("Softmax", [scores], { axis: 2 }), places()]);
+  return net.model([1, 3, 4, 4], net.op("ReduceSum", [weighted, integers(2)], { keepdims: 0 }), [1, 8]);
 }

@@ -358,6 +358,16 @@ void finish_floats(AtenCall& call, const std::string& op, const OnnxNames& input
   call.finish("Cast", {call.emit(op, inputs, attributes)}, {"to", format::onnx_number(dtype)});
 }
 
+// Whether ONNX Runtime would run a softmax of 8-bit integers whose largest results lie beyond the range: its kernel
+// (QLinearSoftmax of 1.21) lets those wrap around to 0. The scale 1/256 is what QNN wishes, and stays as it is.
+bool is_softmax_beyond(const Node& quantize, double largest) {
+  const Node* softmax = quantize.arg(0).node();
+  const bool is_plain = softmax && is_a(*softmax, Family::kSoftmax) &&
+                        local_name(softmax->target()).find("log") == std::string_view::npos;
+  const Node* before = is_plain ? softmax->arg(0).node() : nullptr;
+  return before && is_a(*before, Family::kDequantize) && largest < 255.0 / 256;
+}
+
 // {quantize,dequantize}_per_tensor: (input, scale, zero_point, quant_min, quant_max, dtype)
 void per_tensor(AtenCall& call) {
   const bool quantizes = call.name().starts_with("quantize");
@@ -374,6 +384,10 @@ void per_tensor(AtenCall& call) {
   };
   if (call.integer(3) > min_of(dtype) || call.integer(4) < max_of(dtype))
     input = call.emit("Clip", {input, bound(3), bound(4)});
+  else if (const auto steps = static_cast<double>(max_of(dtype) - zero_point);
+           size_of(dtype) == 1 && is_softmax_beyond(call.node(), steps * scale))
+    // It still becomes the largest integer. ONNX Runtime takes a Clip for a part of the quantization.
+    input = call.emit("Min", {input, call.scalar((steps - 0.25) * scale, DType::kF32)});
   call.finish(op, {input, qparams.list});
 }
 
