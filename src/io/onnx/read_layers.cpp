@@ -156,17 +156,15 @@ void gemm(OnnxCall& call) {
 
 void matmul(OnnxCall& call) { call.set(matrix_product(call, call.tensor(0), call.tensor(1))); }
 
-// The statistics are those of the batch; the running ones are mixed with them. Where nobody reads those, it is
-// PyTorch's form in training mode.
+// The statistics are those of the batch; the running ones are mixed with them. Where nobody reads those, and they are
+// constants, it is PyTorch's form in training mode.
 void batch_norm_of_training(OnnxCall& call) {
-  Node *input = call.tensor(0), *mean = call.tensor(3), *variance = call.tensor(4);
+  Node* input = call.tensor(0);
   const auto is_read = [&](size_t i) { return call.has_output(i) && call.num_uses(i) > 0; };
-  if (!is_read(1) && !is_read(2)) {
+  if (!is_read(1) && !is_read(2) && call.is_constant(3) && call.is_constant(4)) {
     // PyTorch's form changes them, and files have equal tensors once: each gets its own.
-    for (Node** statistics : {&mean, &variance})
-      if (call.import().is_constant(*statistics))
-        *statistics = call.import().constant(call.import().constant_of(*statistics).clone(), "running");
-    call.set(call.call("batch_norm.default", {input, call.tensor(1), call.tensor(2), mean, variance, true,
+    const auto own = [&](size_t i) { return call.import().constant(call.constant(i).clone(), "running"); };
+    call.set(call.call("batch_norm.default", {input, call.tensor(1), call.tensor(2), own(3), own(4), true,
                                               1 - call.real("momentum", 0.9), call.real("epsilon", 1e-5), true}));
     return;
   }
@@ -182,8 +180,8 @@ void batch_norm_of_training(OnnxCall& call) {
   Node* batch_variance = call.call("var.dim", {input, OnnxCall::list(others), false});
   call.set(call.call("batch_norm.default", {input, call.tensor(1), call.tensor(2), batch_mean, batch_variance, false,
                                             momentum, call.real("epsilon", 1e-5), true}));
-  call.set(mixed(mean, batch_mean), 1);
-  call.set(mixed(variance, batch_variance), 2);
+  if (is_read(1)) call.set(mixed(call.tensor(3), batch_mean), 1);
+  if (is_read(2)) call.set(mixed(call.tensor(4), batch_variance), 2);
 }
 
 void batch_norm(OnnxCall& call) {

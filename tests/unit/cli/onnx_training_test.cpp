@@ -132,5 +132,28 @@ TEST(OnnxTraining, WhatABatchNormKeepsIsNobodyElses) {
   EXPECT_NEAR(y.data<float>()[1], 1, 1e-6);
 }
 
+// Graphs that compute both by one operator, as Keras's layer norm does, have one tensor for scale and variance.
+TEST(OnnxTraining, WhatABatchNormIsGivenIsNotWrittenTo) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  format::OnnxNode norm{"norm", "BatchNormalization", "", {"x", "one", "zero", "zero", "one"}, {"y", "mean", "var"}, {},
+                        {}};
+  norm.attributes = {attribute("training_mode", 1)};
+  file.nodes = {norm};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{2, ""}, {1, ""}}});
+  for (const char* name : {"one", "zero"})
+    file.inputs.push_back({name, DType::kF32, std::vector<format::OnnxDimension>{{1, ""}}});
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const Tensor x = Tensor::of<float>({2, 1}, {10, 30}), one = Tensor::of<float>({1}, {1}),
+               zero = Tensor::of<float>({1}, {0});
+  const Tensor y = Interpreter(program, {}).run(std::vector<Tensor>{x, one, zero}).at(0);
+  EXPECT_NEAR(y.data<float>()[0], -1, 1e-6);
+  EXPECT_NEAR(y.data<float>()[1], 1, 1e-6);
+  EXPECT_EQ(one.data<float>()[0], 1);
+  EXPECT_EQ(zero.data<float>()[0], 0);
+}
+
 }  // namespace
 }  // namespace qdq::onnx_training_test
