@@ -5,6 +5,7 @@
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "op/infer.h"
+#include "unit/cli/onnx_node.h"
 #include "unit/format/expect_error.h"
 
 namespace qdq::onnx_places_test {
@@ -106,6 +107,84 @@ TEST(OnnxPlaces, EinsumsSpreadWhatTheirDotsStandFor) {
   // ONNX Runtime wants equally many axes behind the dots of each operand, so that none are written.
   ASSERT_EQ(file.nodes.size(), 1U);
   EXPECT_EQ(file.nodes[0].attributes.at(0).s, "zi->z");
+}
+
+// y = Einsum(x, weight), the weight being a constant, as first or second operand.
+Program einsum_of_weight(const std::string& equation, const Tensor& x, const Tensor& weight, bool weight_first) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  std::vector<format::OnnxDimension> sizes(static_cast<size_t>(x.dim()));
+  for (size_t a = 0; a < sizes.size(); ++a) sizes[a].value = x.sizes()[a];
+  sizes[0] = {std::nullopt, "n"};
+  file.inputs.push_back({"x", DType::kF32, sizes});
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  file.initializers.emplace_back("weight", weight);
+  format::OnnxNode node = onnx_node("Einsum", {"x", "weight"}, "y");
+  if (weight_first) std::swap(node.inputs[0], node.inputs[1]);
+  format::OnnxAttribute text;
+  text.name = "equation";
+  text.kind = format::OnnxKind::kString;
+  text.s = equation;
+  node.attributes = {text};
+  file.nodes = {node};
+  return load_onnx(format::write_onnx_file(file));
+}
+
+// The sum itself, by PyTorch's operator.
+Tensor einsum_of(const std::string& equation, const std::vector<Tensor>& operands) {
+  Program program;
+  Argument::List nodes;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    Node* node = program.graph->create(Node::Op::kPlaceholder, concat("in", i), {}, {}, concat("in", i));
+    node->meta.val.value = meta_of(operands[i]);
+    nodes.emplace_back(node);
+  }
+  Node* y = program.graph->call("torch.ops.aten.einsum.default", {equation, Argument(nodes)});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{y})}, {}, "output");
+  infer_shapes(program);
+  return Interpreter(program, {}).run(operands)[0].contiguous();
+}
+
+TEST(OnnxPlaces, EinsumsWithAConstantAreLinearLayers) {
+  struct Case {
+    const char* equation;
+    Shape x, weight;
+    bool weight_first = false, is_linear = true;
+  };
+  const Case cases[] = {
+      {"abc,cde->abde", {2, 3, 4}, {4, 2, 5}},               // Keras's queries, keys and values
+      {"abcd,cde->abe", {2, 3, 2, 5}, {2, 5, 4}},            // and what is behind its attention
+      {"bi,oi->bo", {3, 4}, {6, 4}},                         //
+      {"...i,ij->...j", {2, 3, 4}, {4, 5}},                  //
+      {"nchw,dc->ndhw", {2, 4, 3, 5}, {6, 4}},               // the sum is not over the last axis
+      {"oi,bit->bot", {2, 4, 3}, {6, 4}, true},              // nor is the weight behind
+      {"abc,dce->eabd", {2, 3, 4}, {5, 4, 2}},               //
+      {"bhi,hij->bhj", {2, 3, 4}, {3, 4, 5}, false, false},  // a matrix for each head
+      {"bi,i->b", {2, 4}, {4}, false, false},
+      {"bi,j->bij", {2, 4}, {3}, false, false},
+      {"bii,ij->bj", {2, 4, 4}, {4, 3}, false, false},
+      {"bij,jk->bk", {2, 3, 4}, {4, 5}, false, false},
+      {"bi,ijk->bj", {2, 4}, {4, 3, 2}, false, false},
+      {"bi,ij->bj", {2, 4}, {1, 3}, false, false},
+      {"ab,ab->", {2, 3}, {2, 3}, false, false},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.equation);
+    const Tensor x = counted(one.x), weight = counted(one.weight);
+    const Program program = einsum_of_weight(one.equation, x, weight, one.weight_first);
+    const Graph& graph = *program.graph;
+    EXPECT_EQ(graph.find("linear") != nullptr, one.is_linear);
+    EXPECT_EQ(graph.find("einsum") == nullptr, one.is_linear);
+    const Tensor wanted =
+        one.weight_first ? einsum_of(one.equation, {weight, x}) : einsum_of(one.equation, {x, weight});
+    const Program again = load_onnx(save_onnx(program));
+    for (const Program* read : {&program, &again}) {
+      const Tensor found = Interpreter(*read, {}).run(std::vector<Tensor>{x})[0].contiguous();
+      ASSERT_EQ(found.sizes(), wanted.sizes());
+      for (int64_t i = 0; i < wanted.numel(); ++i) EXPECT_NEAR(found.data<float>()[i], wanted.data<float>()[i], 1e-4);
+    }
+  }
 }
 
 TEST(OnnxPlaces, TrianglesAndQuestionsOfIntegersTakeTypesThatOnnxRuntimeHas) {
