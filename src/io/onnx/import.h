@@ -31,6 +31,7 @@ struct OnnxValue {
   bool is_vector = true;      // of sizes: one axis, or none
   DType dtype = DType::kS64;  // of sizes
   std::shared_ptr<const std::vector<OnnxValue>> elements;
+  Node* stacked = nullptr;  // of a list that is only joined along a new axis: its tensors along a first one
   bool is_empty_optional = false;
 };
 
@@ -154,6 +155,7 @@ class OnnxImport {
     std::unordered_map<std::string, OnnxValue> values;
     std::unordered_map<std::string, Tensor> initializers;  // those that no node has read yet
     std::unordered_map<std::string, int64_t> uses;         // how often the graph reads a value, its outputs counted
+    std::unordered_map<std::string, int64_t> stacks;       // how often it joins a list along a new axis
     std::unordered_map<std::string, const format::OnnxValueInfo*> said;  // what the file says of values
     std::unordered_set<std::string> four_bit_tensors;                    // values of int4 and uint4
   };
@@ -277,6 +279,7 @@ class OnnxCall {
   void same_as_input(size_t i, size_t output = 0);
   void set_four_bits(size_t output = 0);  // the output, which is int8 or uint8, is int4 or uint4
   int64_t num_uses(size_t output) const { return import_.num_uses(node_.outputs[output]); }
+  bool is_only_stacked(size_t output) const;  // whether all that read it join it along a new axis
   // How often the value behind an input is read.
   int64_t num_uses_of_input(size_t i) const { return import_.num_uses(node_.inputs[i]); }
 

@@ -1,5 +1,6 @@
 #include "io/onnx/node_order.h"
 
+#include <algorithm>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,6 +32,13 @@ void collect_reads(const OnnxNode& node, std::vector<std::string>& reads) {
       for (std::string& name : inner)
         if (own.count(name) == 0) reads.push_back(std::move(name));
     }
+}
+
+int64_t num_reads(const format::OnnxGraph& graph, const std::string& value) {
+  std::vector<std::string> reads;
+  for (const OnnxNode& node : graph.nodes) collect_reads(node, reads);
+  for (const OnnxValueInfo& output : graph.outputs) reads.push_back(output.name);
+  return std::count(reads.begin(), reads.end(), value);
 }
 
 std::vector<const OnnxNode*> in_order(const std::vector<OnnxNode>& nodes) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "io/onnx/import.h"
+#include "io/onnx/node_order.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -149,12 +150,84 @@ LoopBody loop_body(OnnxCall& call, const format::OnnxGraph& body, const Values& 
   }
 }
 
+format::OnnxNode node_of(const char* op_type, std::vector<std::string> inputs, std::string output) {
+  format::OnnxNode out;
+  out.op_type = op_type;
+  out.inputs = std::move(inputs);
+  out.outputs = {std::move(output)};
+  return out;
+}
+
+// Makes the graph the only attribute of a Loop.
+void set_body(format::OnnxNode& loop, std::shared_ptr<const format::OnnxGraph> body) {
+  loop.attributes.clear();
+  format::OnnxAttribute& attribute = loop.attributes.emplace_back();
+  attribute.name = "body";
+  attribute.kind = OnnxKind::kGraph;
+  attribute.graphs = {std::move(body)};
+}
+
+// The node that inserts at the end of the list that is carried as value `i`: the list begins empty, nothing else reads
+// it in the body, and behind the loop it is only joined along a new axis, as scripts do that append to a list. Or null.
+const format::OnnxNode* growth_of(OnnxCall& call, const format::OnnxGraph& body, size_t i) {
+  const auto& begin = call.value(2 + i).elements;
+  if (!begin || !begin->empty() || !call.has_output(i) || !call.is_only_stacked(i)) return nullptr;
+  const std::string &before = body.inputs[2 + i].name, &after = body.outputs[1 + i].name;
+  const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const format::OnnxNode& node) {
+    return node.op_type == "SequenceInsert" && node.inputs.size() == 2 && node.inputs[0] == before &&
+           node.outputs == std::vector<std::string>{after};
+  });
+  const bool is_alone = maker != body.nodes.end() && num_reads(body, before) == 1 && num_reads(body, after) == 1;
+  return is_alone ? &*maker : nullptr;
+}
+
+// Reads a loop with such lists as one that gives what it would insert. False if it has none.
+bool read_with_growing_lists(OnnxCall& call, const format::OnnxGraph& body, size_t carried) {
+  if (call.num_outputs() >= body.outputs.size()) return false;  // more than there are
+  const std::string prefix = concat("\x01", call.node().outputs.empty() ? "" : call.node().outputs[0]);
+  format::OnnxNode loop = call.node();
+  auto steps = std::make_shared<format::OnnxGraph>(body);
+  loop.outputs.resize(body.outputs.size() - 1);
+  for (size_t k = 0; k < loop.outputs.size(); ++k)
+    if (!loop.outputs[k].empty()) loop.outputs[k] = concat(prefix, "output", k);
+  const std::vector<std::string> names = loop.outputs;
+  const auto at = [](auto& list, size_t i) { return list.begin() + static_cast<std::ptrdiff_t>(i); };
+  std::vector<bool> grows(call.num_outputs());
+  for (size_t i = carried; i-- > 0;) {
+    const format::OnnxNode* growth = growth_of(call, body, i);
+    if (growth == nullptr) continue;
+    grows[i] = true;
+    const std::string part = concat(prefix, "part", i);
+    *at(steps->nodes, static_cast<size_t>(growth - body.nodes.data())) = node_of("Identity", {growth->inputs[1]}, part);
+    loop.inputs.erase(at(loop.inputs, 2 + i));
+    steps->inputs.erase(at(steps->inputs, 2 + i));
+    steps->outputs.erase(at(steps->outputs, 1 + i));
+    steps->outputs.push_back({part, std::nullopt, std::nullopt});
+    loop.outputs.erase(at(loop.outputs, i));
+    loop.outputs.push_back(names[i]);
+  }
+  if (std::find(grows.begin(), grows.end(), true) == grows.end()) return false;
+  set_body(loop, steps);
+  call.import().read(loop);
+  for (size_t i = 0; i < call.num_outputs(); ++i) {
+    if (!call.has_output(i)) continue;
+    OnnxValue result = call.import().value(names[i], "Loop");
+    if (grows[i]) {
+      result.stacked = call.import().node_of(result, "Loop");
+      result.kind.is_list = true;
+    }
+    call.set(std::move(result), i);
+  }
+  return true;
+}
+
 void import_loop(OnnxCall& call) {
   const format::OnnxGraph& body = call.graph("body");
   const size_t carried = call.num_inputs() < 2 ? 0 : call.num_inputs() - 2;
   if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1)
     call.refuse("carries ", carried, " values, its body takes ", body.inputs.size(), " and gives ",
                 body.outputs.size());
+  if (read_with_growing_lists(call, body, carried)) return;
   const size_t scans = body.outputs.size() - 1 - carried;
   const bool is_counted = call.has(0) && !call.is_sizes(0) && call.is_constant(0);
   const std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
@@ -186,23 +259,6 @@ void import_loop(OnnxCall& call) {
       call.call_as_it_is(op::kLoop, {call.optional_tensor(0), call.optional_tensor(1), loop.body.programs[0],
                                      Argument(list_of(loop.carried)), Argument(list_of(loop.body.captured))});
   set_results(call, results, {loop.body.results.begin() + 1, loop.body.results.end()});
-}
-
-format::OnnxNode node_of(const char* op_type, std::vector<std::string> inputs, std::string output) {
-  format::OnnxNode out;
-  out.op_type = op_type;
-  out.inputs = std::move(inputs);
-  out.outputs = {std::move(output)};
-  return out;
-}
-
-// Makes the graph the only attribute of a Loop.
-void set_body(format::OnnxNode& loop, std::shared_ptr<const format::OnnxGraph> body) {
-  loop.attributes.clear();
-  format::OnnxAttribute& attribute = loop.attributes.emplace_back();
-  attribute.name = "body";
-  attribute.kind = OnnxKind::kGraph;
-  attribute.graphs = {std::move(body)};
 }
 
 int64_t number_in(OnnxCall& call, std::string_view list, size_t i) {
@@ -398,6 +454,11 @@ void split_to_sequence(OnnxCall& call) {
 }
 
 void concat_from_sequence(OnnxCall& call) {
+  if (Node* all = call.value(0).stacked) {
+    const TensorMeta* meta = all->meta.val.tensor();
+    const int64_t given = call.integer("axis", 0), axis = meta ? call.axis(given, meta->sizes.size()) : given;
+    return call.set(axis == 0 ? all : call.call("movedim.int", {all, 0, axis}));
+  }
   const auto values = elements(call);
   const bool is_new = call.integer("new_axis", 0) != 0;
   if (!values) return call.set(on_list(call, "concat_from_sequence", {call.integer("axis", 0), is_new}));

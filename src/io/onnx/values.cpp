@@ -187,6 +187,12 @@ OnnxImport::Scope* OnnxImport::scope_of(const std::string& name) {
   return nullptr;
 }
 
+bool OnnxCall::is_only_stacked(size_t output) const {
+  const auto& stacks = import_.scope().stacks;
+  const auto found = stacks.find(node_.outputs[output]);
+  return found != stacks.end() && found->second == num_uses(output);
+}
+
 int64_t OnnxImport::num_uses(const std::string& value) {
   int64_t out = 0;
   for (size_t i = scopes_.size(); i-- > 0;) {
@@ -246,6 +252,10 @@ OnnxImport::Scope& OnnxImport::enter(const OnnxGraph& graph, bool sees_outer, co
     std::vector<std::string> reads;
     collect_reads(node, reads);
     for (const std::string& name : reads) ++scope.uses[name];
+    const auto is_new_axis = [](const format::OnnxAttribute& one) { return one.name == "new_axis" && one.i != 0; };
+    if (node.op_type == "ConcatFromSequence" && node.domain.empty() && !node.inputs.empty() &&
+        std::any_of(node.attributes.begin(), node.attributes.end(), is_new_axis))
+      ++scope.stacks[node.inputs[0]];
   }
   for (const OnnxValueInfo& output : graph.outputs) ++scope.uses[output.name];
   for (const auto* infos : {&graph.values, &graph.outputs})
