@@ -127,6 +127,7 @@ std::optional<OwnBias> own_bias(Prepared::Impl& impl, const Node& of, int64_t ch
   const Argument& given = argument_of(layer, index);
   Node* node = given.node();
   if (node == nullptr ? !given.is_none() : node->op() != Node::Op::kGetAttr) return std::nullopt;
+  if (of.meta.val.tensor() == nullptr || of.meta.val.tensor()->dtype != DType::kF32) return std::nullopt;
   if (node != nullptr) {
     int64_t readers = 0;
     for (const Node* other : impl.program.graph->nodes())

@@ -55,7 +55,7 @@ struct OwnBias {
   Node::Kwargs old_kwargs{};
 };
 // Makes the bias of a layer an attribute that it alone reads: [channels], zeros if it had none. Nothing if something
-// computes the bias.
+// computes the bias, or the layer is not of float32.
 std::optional<OwnBias> own_bias(Prepared::Impl& impl, const Node& layer, int64_t channels);
 // Gives the layer the bias, with the value, that it had.
 void undo(Prepared::Impl& impl, const OwnBias& bias);

@@ -136,6 +136,28 @@ TEST(CorrectBiases, GivesEveryChannelItsMean) {
   for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(found[i], wanted[i], step / 2);
 }
 
+// Files of float16 have it from end to end; a bias of float32 would not go with it.
+TEST(CorrectBiases, GivesLayersOfFloat16None) {
+  ProgramBuilder b;
+  const auto weight = [&](const std::string& name, const Shape& sizes) {
+    Node* node = b.parameter(name, sample(sizes, 3).to(DType::kF16));
+    std::get<TensorMeta>(node->meta.val.value).dtype = DType::kF16;
+    return node;
+  };
+  Node* x = b.input("x", {8, 16}, DType::kF16);
+  Node* first = b.call("relu.default", {b.call("linear.default", {x, weight("first", {6, 16})})});
+  Program program = b.finish({b.call("linear.default", {first, weight("last", {4, 6})})});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  std::vector<Batch> halves;
+  for (const Batch& batch : rows()) halves.push_back({batch[0].to(DType::kF16)});
+  for (const Batch& batch : halves) prepared.run(batch);
+  const Program before = convert_pt2e(prepared);
+  Recovery recovery(prepared, halves);
+  EXPECT_EQ(correct_biases(recovery), 0);
+  expect_same(convert_pt2e(prepared), before);
+}
+
 TEST(CorrectBiases, LeavesTheProgramAsItWasIfItIsCancelled) {
   XNNPACKQuantizer quantizer = xnnpack();
   Prepared prepared = calibrated(network(), quantizer);
