@@ -283,8 +283,9 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
     calibrate(prepared, *data, host);
     if (!wanted)
       for (const std::string& warning : std::span(prepared.warnings()).subspan(told)) warn(warning, host);
-    for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   }
+  if (calibration.uses_data() || !calibration.statistics.is_null())
+    for (const std::string& doubt : doubts_about_calibration(prepared)) warn(doubt, host);
   if (options.awq) calibration.scaled = scale_for_groups(prepared, *data, host);
   if (options.awq && calibration.scaled == 0 && has_places)
     warn("--awq changed nothing: on these samples the channels lose least as they are", host);

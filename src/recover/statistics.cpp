@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/listed.h"
 #include "quant/observers/qparams.h"
 #include "recover/moments.h"
 #include "recover/seams.h"
@@ -172,8 +173,11 @@ int64_t equalize_by(Prepared& prepared, MomentsOfLayers& moments) {
 std::vector<AppliedRemedy> recover_by_statistics(Prepared& prepared) {
   Prepared::Impl& impl = Prepared::Impl::of(prepared);
   impl.check_idle();
-  QDQ_CHECK(prepared.values_without_data().empty(), kNotCalibrated,
+  QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
             "the program is not calibrated; give it the state of the calibration before accuracy is recovered");
+  const std::vector<std::string> unseen = prepared.values_without_data();
+  QDQ_CHECK(unseen.empty(), kNotCalibrated, "no sample of the calibration has reached ", listed(unseen, 5),
+            "; calibrate on samples that reach every part of the model before accuracy is recovered by its state");
   QDQ_CHECK(impl.equalized.empty(), kInvalidArgument,
             "the recipe equalizes inputs with their weights when it converts, which recovery does not foresee (it "
             "equalizes channels itself); leave the equalization config out");

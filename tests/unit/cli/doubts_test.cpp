@@ -83,6 +83,33 @@ TEST_F(DoubtsTest, SamplesThatAreZero) {
   EXPECT_FALSE(says("zero in all samples")) << host.err;
 }
 
+// Rows of x that begin above 100 are multiplied by w, and so is x itself. No sample has such rows.
+TEST_F(DoubtsTest, PartsOfTheModelThatNoSampleReaches) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{10, ""}, {4, ""}}});
+  file.initializers = {{"hundred", Tensor::full({}, DType::kF32, 100)},
+                       {"zero", Tensor::full({}, DType::kS64, 0)},
+                       {"w", noise({4, 8}, 1)}};
+  format::OnnxNode begins = onnx_node("Gather", {"x", "zero"}, "begins"),
+                   rows = onnx_node("Compress", {"x", "is_above"}, "rows");
+  begins.attributes = {onnx_integer("axis", 1)};
+  rows.attributes = {onnx_integer("axis", 0)};
+  file.nodes = {begins, onnx_node("Greater", {"begins", "hundred"}, "is_above"), rows,
+                onnx_node("MatMul", {"rows", "w"}, "few"), onnx_node("MatMul", {"x", "w"}, "all")};
+  for (const char* name : {"few", "all"}) file.outputs.push_back({name, std::nullopt, std::nullopt});
+  host.contents["gate.onnx"] = format::write_onnx_file(file);
+  host.contents["some.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", noise({10, 4}, 2)}});
+  const char* wanted = "warning: no sample of the calibration has reached ";
+  ASSERT_EQ(run({"quantize", "gate.onnx", "--calibrate", "some.npz", "--observers", "seen.json", "-o", "a.onnx"}), 0)
+      << host.err;
+  EXPECT_TRUE(says(wanted)) << host.err;
+  ASSERT_EQ(run({"quantize", "gate.onnx", "--calibrate", "seen.json", "-o", "b.onnx"}), 0) << host.err;
+  EXPECT_TRUE(says(wanted)) << host.err;
+  EXPECT_EQ(host.contents["a.onnx"], host.contents["b.onnx"]);
+}
+
 // x + (x above 0 ? x : the value), as masks are added to scores.
 std::vector<std::byte> masks_by(double value) {
   format::OnnxFile file;
