@@ -1,4 +1,4 @@
-// A node of an ONNX graph, as tests of the command line build them.
+// Nodes of ONNX graphs and their attributes, as tests of the command line build them.
 #pragma once
 
 #include <string>
@@ -16,6 +16,14 @@ inline format::OnnxNode onnx_node(const std::string& op, std::vector<std::string
   out.op_type = op;
   out.inputs = std::move(inputs);
   out.outputs = {output};
+  return out;
+}
+
+inline format::OnnxAttribute onnx_integer(const std::string& name, int64_t value) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInt;
+  out.i = value;
   return out;
 }
 

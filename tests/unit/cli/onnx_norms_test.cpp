@@ -14,14 +14,6 @@ namespace {
 
 using Dims = std::vector<format::OnnxDimension>;
 
-format::OnnxAttribute integer(const char* name, int64_t value) {
-  format::OnnxAttribute out;
-  out.name = name;
-  out.kind = format::OnnxKind::kInt;
-  out.i = value;
-  return out;
-}
-
 format::OnnxNode mean(const std::string& input, const std::string& output, std::vector<int64_t> axes) {
   format::OnnxNode out = onnx_node("ReduceMean", {input}, output);
   format::OnnxAttribute attribute;
@@ -134,7 +126,7 @@ TEST(OnnxNorms, OfGroupsAreGroupNorms) {
                        {"weight", weight},
                        {"bias", bias}};
   format::OnnxNode norm = onnx_node("InstanceNormalization", {"rows", "ones", "zeros"}, "normal");
-  norm.attributes = {integer("epsilon", 0)};
+  norm.attributes = {onnx_integer("epsilon", 0)};
   norm.attributes[0].kind = format::OnnxKind::kFloat;
   norm.attributes[0].f = 0.25F;
   file.nodes = {onnx_node("Reshape", {"x", "groups"}, "rows"),
@@ -164,9 +156,9 @@ format::OnnxFile variance(bool is_open, float n, float less) {
        Dims{{2, ""}, is_open ? format::OnnxDimension{std::nullopt, "length"} : format::OnnxDimension{5, ""}}});
   format::OnnxNode middle = mean("x", "mean", {1}), average = mean("square", "average", {1}),
                    product = onnx_node("ReduceProd", {"along"}, "all"), cast = onnx_node("Cast", {"all"}, "count");
-  average.attributes.push_back(integer("keepdims", 0));
-  product.attributes = {integer("keepdims", 0)};
-  cast.attributes = {integer("to", 1)};
+  average.attributes.push_back(onnx_integer("keepdims", 0));
+  product.attributes = {onnx_integer("keepdims", 0)};
+  cast.attributes = {onnx_integer("to", 1)};
   file.initializers = {{"axes", Tensor::of<int64_t>({1}, {1})}, {"one", Tensor::full({}, DType::kF32, 1)}};
   file.nodes = {middle, onnx_node("Sub", {"x", "mean"}, "apart"), onnx_node("Mul", {"apart", "apart"}, "square"),
                 average};

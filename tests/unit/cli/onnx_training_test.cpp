@@ -8,17 +8,10 @@
 #include "io/pt2.h"
 #include "op/infer.h"
 #include "unit/cli/cli_fixture.h"
+#include "unit/cli/onnx_node.h"
 
 namespace qdq::onnx_training_test {
 namespace {
-
-format::OnnxAttribute attribute(const char* name, int64_t value) {
-  format::OnnxAttribute out;
-  out.name = name;
-  out.kind = format::OnnxKind::kInt;
-  out.i = value;
-  return out;
-}
 
 // x [batch, 4] -> MatMul -> BatchNormalization -> Dropout -> y, the last two training.
 std::vector<std::byte> trained_model() {
@@ -27,7 +20,7 @@ std::vector<std::byte> trained_model() {
   file.opsets = {{"", 17}};
   format::OnnxNode norm{"norm", "BatchNormalization", "", {"m", "one", "zero", "zero", "one"}, {"n", "mean", "var"}, {},
                         {}};
-  norm.attributes = {attribute("training_mode", 1)};
+  norm.attributes = {onnx_integer("training_mode", 1)};
   file.nodes = {{"product", "MatMul", "", {"x", "weight"}, {"m"}, {}, {}},
                 norm,
                 {"drop", "Dropout", "", {"n", "", "training"}, {"y"}, {}, {}}};
@@ -112,45 +105,41 @@ TEST_F(CliTest, ABatchNormInTrainingModeIsReadAndWrittenSo) {
   }
 }
 
-// Exporters write equal tensors once. Here the scale is the running variance too, which a run must not change.
-TEST(OnnxTraining, WhatABatchNormKeepsIsNobodyElses) {
+// x [2, 1] -> BatchNormalization in training mode -> y. The scale is the running variance too, the bias the mean.
+format::OnnxFile norm_of_shared_tensors() {
   format::OnnxFile file;
   file.ir_version = 8;
   file.opsets = {{"", 17}};
   format::OnnxNode norm{"norm", "BatchNormalization", "", {"x", "one", "zero", "zero", "one"}, {"y", "mean", "var"}, {},
                         {}};
-  norm.attributes = {attribute("training_mode", 1)};
+  norm.attributes = {onnx_integer("training_mode", 1)};
   file.nodes = {norm};
   file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{2, ""}, {1, ""}}});
   file.outputs.push_back({"y", std::nullopt, std::nullopt});
-  file.initializers.emplace_back("one", Tensor::full({1}, DType::kF32, 1));
-  file.initializers.emplace_back("zero", Tensor::full({1}, DType::kF32, 0));
-  const Program program = load_onnx(format::write_onnx_file(file));
-  const Tensor x = Tensor::of<float>({2, 1}, {10, 30});
-  const Tensor y = Interpreter(program, {}).run(std::vector<Tensor>{x}).at(0);
+  return file;
+}
+
+void expect_normal(const format::OnnxFile& file, const std::vector<Tensor>& inputs) {
+  const Tensor y = Interpreter(load_onnx(format::write_onnx_file(file)), {}).run(inputs).at(0);
   EXPECT_NEAR(y.data<float>()[0], -1, 1e-6);
   EXPECT_NEAR(y.data<float>()[1], 1, 1e-6);
 }
 
+// Exporters write equal tensors once; a run must not change the scale with the running variance.
+TEST(OnnxTraining, WhatABatchNormKeepsIsNobodyElses) {
+  format::OnnxFile file = norm_of_shared_tensors();
+  file.initializers.emplace_back("one", Tensor::full({1}, DType::kF32, 1));
+  file.initializers.emplace_back("zero", Tensor::full({1}, DType::kF32, 0));
+  expect_normal(file, {Tensor::of<float>({2, 1}, {10, 30})});
+}
+
 // Graphs that compute both by one operator, as Keras's layer norm does, have one tensor for scale and variance.
 TEST(OnnxTraining, WhatABatchNormIsGivenIsNotWrittenTo) {
-  format::OnnxFile file;
-  file.ir_version = 8;
-  file.opsets = {{"", 17}};
-  format::OnnxNode norm{"norm", "BatchNormalization", "", {"x", "one", "zero", "zero", "one"}, {"y", "mean", "var"}, {},
-                        {}};
-  norm.attributes = {attribute("training_mode", 1)};
-  file.nodes = {norm};
-  file.inputs.push_back({"x", DType::kF32, std::vector<format::OnnxDimension>{{2, ""}, {1, ""}}});
+  format::OnnxFile file = norm_of_shared_tensors();
   for (const char* name : {"one", "zero"})
     file.inputs.push_back({name, DType::kF32, std::vector<format::OnnxDimension>{{1, ""}}});
-  file.outputs.push_back({"y", std::nullopt, std::nullopt});
-  const Program program = load_onnx(format::write_onnx_file(file));
-  const Tensor x = Tensor::of<float>({2, 1}, {10, 30}), one = Tensor::of<float>({1}, {1}),
-               zero = Tensor::of<float>({1}, {0});
-  const Tensor y = Interpreter(program, {}).run(std::vector<Tensor>{x, one, zero}).at(0);
-  EXPECT_NEAR(y.data<float>()[0], -1, 1e-6);
-  EXPECT_NEAR(y.data<float>()[1], 1, 1e-6);
+  const Tensor one = Tensor::of<float>({1}, {1}), zero = Tensor::of<float>({1}, {0});
+  expect_normal(file, {Tensor::of<float>({2, 1}, {10, 30}), one, zero});
   EXPECT_EQ(one.data<float>()[0], 1);
   EXPECT_EQ(zero.data<float>()[0], 0);
 }
