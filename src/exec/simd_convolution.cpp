@@ -24,12 +24,13 @@ class SimdConvolution : public CompiledOp {
  private:
   Value run(const Call<Tensor>& call, Tail* tail) {
     const std::optional<FloatConvolution> conv = float_convolution(call, general_);
-    if (!conv) return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of images");
+    if (!conv || conv->axes == 3)
+      return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of images");
     const Tensor &given = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    const kernel::Conv2d sizes{given.size(1),    weight.size(0),    conv->groups,     conv->kernel[0],
-                               conv->kernel[1],  conv->stride[0],   conv->stride[1],  conv->padding[0],
-                               conv->padding[1], conv->dilation[0], conv->dilation[1]};
+    const kernel::Conv2d sizes{given.size(1),    weight.size(0),    conv->groups,     conv->kernel[1],
+                               conv->kernel[2],  conv->stride[1],   conv->stride[2],  conv->padding[1],
+                               conv->padding[2], conv->dilation[1], conv->dilation[2]};
     const Tensor x = given.contiguous();
     const Tensor b = bias ? bias->contiguous() : Tensor();
     const float* biases = b.defined() ? b.data<float>() : nullptr;
@@ -37,8 +38,7 @@ class SimdConvolution : public CompiledOp {
     std::function<void(int64_t, int64_t)> written;
     if (tail != nullptr && tail->begin(out, true))
       written = [tail](int64_t begin, int64_t count) { tail->written(begin, count); };
-    const auto [in_h, in_w] = conv->in;
-    const auto [out_h, out_w] = conv->out;
+    const int64_t in_h = conv->in[1], in_w = conv->in[2], out_h = conv->out[1], out_w = conv->out[2];
     if (kernel::takes_winograd(sizes, out_h, out_w)) {
       const Tensor w = weight.contiguous();
       kernel::winograd_conv2d_f32(sizes, x.data<float>(), x.size(0), in_h, in_w, w.data<float>(), biases, out_h, out_w,
@@ -72,20 +72,6 @@ bool is_sane(const Axis& axis) {
          std::max({axis.stride, axis.padding, axis.dilation, axis.kernel, axis.in}) <= kMost;
 }
 
-// Operands that the loops take: float tensors of `axes` axes in space that are not empty, groups that divide the
-// weight, and a bias for each channel of the output. The output's channels are the weight's axis 0, of a transposed
-// convolution its axis 1 times the groups.
-bool takes_operands(const Call<Tensor>& call, int64_t axes, int64_t groups, bool is_transposed) {
-  const Tensor &x = call.tensor(0), &weight = call.tensor(1);
-  const Tensor* bias = call.optional_tensor(2);
-  if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || weight.dim() != axes + 2 ||
-      x.dim() != weight.dim() || x.numel() == 0 || weight.numel() == 0)
-    return false;
-  const int64_t in = is_transposed ? weight.size(0) : weight.size(1) * groups,
-                out = is_transposed ? weight.size(1) * groups : weight.size(0);
-  return groups >= 1 && weight.size(0) % groups == 0 && x.size(1) == in && (!bias || bias->sizes() == Shape{out});
-}
-
 // aten.conv3d, and aten.convolution over three axes. The slices of the input lie in a copy so that those under the
 // kernel follow each other: they are the channels of one image. A sum goes over (kd, c, kh, kw).
 class SimdVolumeConvolution : public CompiledOp {
@@ -94,24 +80,16 @@ class SimdVolumeConvolution : public CompiledOp {
   SimdVolumeConvolution(bool general, bool packs_once) : general_(general), packs_once_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override {
-    constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a convolution of volumes";
-    const Tensor &x = call.tensor(0), &weight = call.tensor(1);
-    const Tensor* bias = call.optional_tensor(2);
-    const int64_t groups = call.integer(general_ ? 8 : 6);
-    if (!takes_operands(call, 3, groups, false) || (general_ && call.boolean(6))) return run_reference(call, kRefused);
+    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
+    if (!conv || conv->axes != 3)
+      return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of volumes");
     Axis axes[3];
-    const auto strides = call.integers(3, 3), paddings = call.integers(4, 3), dilations = call.integers(5, 3);
     for (size_t i = 0; i < 3; ++i) {
-      Axis& axis = axes[i];
-      const auto at = static_cast<int64_t>(i) + 2;
-      axis = {x.size(at), weight.size(at), strides[i], paddings[i], dilations[i], 0};
-      if (!is_sane(axis)) return run_reference(call, kRefused);
-      if (axis.kernel == 1) axis.dilation = 1;
-      const int64_t room = axis.in + 2 * axis.padding - axis.dilation * (axis.kernel - 1) - 1;
-      if (room < 0) return run_reference(call, kRefused);
-      axis.out = room / axis.stride + 1;
+      axes[i] = {conv->in[i], conv->kernel[i], conv->stride[i], conv->padding[i], conv->dilation[i], conv->out[i]};
+      if (axes[i].kernel == 1) axes[i].dilation = 1;
     }
-    return compute(x, weight, bias ? bias->contiguous() : Tensor(), groups, axes);
+    const Tensor* bias = call.optional_tensor(2);
+    return compute(call.tensor(0), call.tensor(1), bias ? bias->contiguous() : Tensor(), conv->groups, axes);
   }
 
  private:
@@ -358,6 +336,18 @@ class TransposedVolumes {
   std::vector<TransposedImages> images_;
 };
 
+// Operands that the loops take: float tensors of `axes` axes in space that are not empty, groups that divide the
+// weight, and a bias for each channel of the output, which are the weight's axis 1 times the groups.
+bool takes_operands(const Call<Tensor>& call, int64_t axes, int64_t groups) {
+  const Tensor &x = call.tensor(0), &weight = call.tensor(1);
+  const Tensor* bias = call.optional_tensor(2);
+  if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || weight.dim() != axes + 2 ||
+      x.dim() != weight.dim() || x.numel() == 0 || weight.numel() == 0)
+    return false;
+  return groups >= 1 && weight.size(0) % groups == 0 && x.size(1) == weight.size(0) &&
+         (!bias || bias->sizes() == Shape{weight.size(1) * groups});
+}
+
 // aten.conv_transpose1d to 3d, and aten.convolution that is transposed.
 class SimdTransposedConvolution : public CompiledOp {
  public:
@@ -370,7 +360,7 @@ class SimdTransposedConvolution : public CompiledOp {
     const Tensor &x = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
     const int64_t groups = call.integer(general_ ? 8 : 6), axes_in_space = weight.dim() - 2;
-    if (axes_in_space < 1 || axes_in_space > 3 || !takes_operands(call, axes_in_space, groups, true) ||
+    if (axes_in_space < 1 || axes_in_space > 3 || !takes_operands(call, axes_in_space, groups) ||
         (general_ && !call.boolean(6)))
       return run_reference(call, kRefused);
     const auto count = static_cast<size_t>(axes_in_space);

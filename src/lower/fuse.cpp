@@ -24,7 +24,7 @@ struct Rule {
 };
 constexpr Rule kRules[] = {
     {op::kConv2d, fuse_product},
-    {kConv3d, fuse_product},
+    {op::kConv3d, fuse_product},
     {op::kLinear, fuse_product},
     {op::kBatchNorm, fuse_batch_norm},
     {op::kAdd, fuse_add},

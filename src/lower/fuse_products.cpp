@@ -41,7 +41,7 @@ std::variant<PlanStep::Form, std::string> form_of(const Node& node, ProductWeigh
     if (dim != 2) return "the weight is not a matrix";
     return PlanStep::Linear{std::move(weights)};
   }
-  if (node.is(kConv3d)) return form_of_volumes(node, std::move(weights));
+  if (node.is(op::kConv3d)) return form_of_volumes(node, std::move(weights));
   const auto stride = int_pair(node, 3, {1, 1}), padding = int_pair(node, 4, {0, 0}),
              dilation = int_pair(node, 5, {1, 1});
   const int64_t groups = node.arg(6).integer().value_or(1);

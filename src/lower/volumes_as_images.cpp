@@ -39,7 +39,7 @@ int64_t size_at(const SymShape& sizes, size_t axis) { return *sizes[axis].consta
 // [N, C, D, H, W] as [N * D, C, H, W].
 class VolumesAsImages : public AsImages {
  public:
-  explicit VolumesAsImages(Program& program) : AsImages(program, 5, kConv3d, false) {}
+  explicit VolumesAsImages(Program& program) : AsImages(program, 5, op::kConv3d, false) {}
 
  private:
   bool takes_sizes(const SymShape& sizes) const override {
@@ -160,7 +160,7 @@ void make_images_of_volumes(Program& program) {
 }
 
 std::optional<ConvolutionOfFrames> convolution_of_frames(const Node& node) {
-  if (!node.is(kConv3d)) return std::nullopt;
+  if (!node.is(op::kConv3d)) return std::nullopt;
   const Node* volume = node.arg(0).node();
   if (volume == nullptr || !volume->is(op::kPermute)) return std::nullopt;
   const Node* frames = volume->arg(0).node();

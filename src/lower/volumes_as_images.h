@@ -2,13 +2,10 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 
 #include "graph/program.h"
 
 namespace qdq {
-
-inline constexpr std::string_view kConv3d = "torch.ops.aten.conv3d.default";
 
 // Rewrites quantized conv3d and what stands between them as the same of images [N * D, C, H, W], for which there are
 // steps; all sizes but N must be constant.

@@ -16,6 +16,7 @@ inline std::string aten(std::string_view local_name) { return concat("torch.ops.
 
 inline constexpr std::string_view kConv1d = "torch.ops.aten.conv1d.default";
 inline constexpr std::string_view kConv2d = "torch.ops.aten.conv2d.default";
+inline constexpr std::string_view kConv3d = "torch.ops.aten.conv3d.default";
 inline constexpr std::string_view kConvolution = "torch.ops.aten.convolution.default";
 inline constexpr std::string_view kConvTranspose1d = "torch.ops.aten.conv_transpose1d.default";
 inline constexpr std::string_view kConvTranspose2d = "torch.ops.aten.conv_transpose2d.input";

@@ -78,17 +78,17 @@ Value bias_grad(const Tensor& g) {
 std::vector<Value> convolution(const BackwardCall& c) {
   const std::optional<FloatConvolution> conv =
       float_convolution(c.call, /*general=*/c.call.op().target == op::kConvolution);
-  QDQ_CHECK(conv.has_value(), kUnsupported, c.call.op().target,
+  QDQ_CHECK(conv.has_value() && conv->axes < 3, kUnsupported, c.call.op().target,
             " has a gradient for float32 batches of one or two spatial axes only");
   const Tensor x = contiguous_f32(c.x(0)), weight = contiguous_f32(c.x(1)), g = contiguous_f32(c.g());
   const kernel::Conv2dCall call{
-      {x.size(1), weight.size(0), conv->groups, conv->kernel[0], conv->kernel[1], conv->stride[0], conv->stride[1],
-       conv->padding[0], conv->padding[1], conv->dilation[0], conv->dilation[1]},
+      {x.size(1), weight.size(0), conv->groups, conv->kernel[1], conv->kernel[2], conv->stride[1], conv->stride[2],
+       conv->padding[1], conv->padding[2], conv->dilation[1], conv->dilation[2]},
       x.size(0),
-      conv->in[0],
       conv->in[1],
-      conv->out[0],
-      conv->out[1]};
+      conv->in[2],
+      conv->out[1],
+      conv->out[2]};
   std::vector<Value> out(3);
   if (c.wanted[0]) {
     const Tensor grad = Tensor::empty(x.sizes(), DType::kF32);

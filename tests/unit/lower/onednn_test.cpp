@@ -76,6 +76,10 @@ TEST_F(OneDnn, Convolutions) {
       {{16, 4, 5, 5}, {4, 4, 1, 1}, 1, 0, 1, 1},  // primitives again
       // pointwise with padding
       {{2, 4, 6, 6}, {3, 4, 1, 1}, 1, 1, 1, 1},
+      // volumes
+      {{1, 16, 5, 9, 8}, {24, 16, 3, 3, 3}, 1, 1, 1, 1},
+      {{2, 32, 6, 7, 9}, {32, 16, 3, 1, 3}, 2, 2, 2, 2},
+      {{1, 17, 4, 4, 4}, {16, 17, 1, 1, 1}, 1, 0, 1, 1},
   };
   for (const Case& one : cases)
     for (const bool bias : {true, false}) {
@@ -83,14 +87,25 @@ TEST_F(OneDnn, Convolutions) {
       Node* x = input(program, one.x);
       Node* weight = attribute(program, "weight", waves(one.weight, 0.7f));
       const Argument shift = bias ? Argument(attribute(program, "bias", waves({one.weight[0]}, 1.3f))) : Argument();
-      const auto pair = [](int64_t value) { return Argument(Argument::List{value, value}); };
+      const size_t axes = one.x.size() - 2;
+      const auto all = [&](int64_t value) { return Argument(Argument::List(axes, value)); };
       Node* conv =
-          program.graph->call("torch.ops.aten.conv2d.default",
-                              {x, weight, shift, pair(one.stride), pair(one.padding), pair(one.dilation), one.groups});
+          program.graph->call(concat("torch.ops.aten.conv", axes, "d.default"),
+                              {x, weight, shift, all(one.stride), all(one.padding), all(one.dilation), one.groups});
       expect_same(std::move(program), conv, waves(one.x, 0.37f),
                   concat("weight ", one.weight[0], ", ", one.weight[1], ", ", one.weight[2], " of ", one.x[0], ", ",
                          one.x[1], bias ? " with bias" : ""));
     }
+}
+
+// Their copies in the primitive's layout take longer than the portable kernels.
+TEST_F(OneDnn, LeavesVolumesOfFewChannels) {
+  Program program;
+  Node *x = input(program, {1, 8, 5, 5, 5}), *weight = attribute(program, "weight", waves({16, 8, 3, 3, 3}, 0.7f));
+  Node* conv = program.graph->call("torch.ops.aten.conv3d.default", {x, weight});
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{conv})});
+  infer_shapes(program);
+  EXPECT_EQ(lower(program).placements().back().backend, "simd");
 }
 
 // A file may say anything: what does not fit the tensors is refused, as by the reference operators.
