@@ -1,15 +1,13 @@
 // `qdq quantize`: calibrates a float model and writes its int8 form.
 #include <algorithm>
-#include <cstdio>
-#include <map>
 #include <optional>
 #include <span>
 
-#include "base/listed.h"
 #include "cli/command_line.h"
 #include "cli/progress.h"
 #include "cli/quantize_precision.h"
 #include "cli/quantize_recovery.h"
+#include "cli/quantize_summary.h"
 #include "cli/verbs.h"
 #include "cli/wrong_usage.h"
 #include "exec/op_backend.h"
@@ -17,7 +15,6 @@
 #include "format/image.h"
 #include "format/json.h"
 #include "io/model.h"
-#include "lower/integer_layers.h"
 #include "lower/lower.h"
 #include "profile/runtime_verdicts.h"
 #include "profile/transformers_js.h"
@@ -147,42 +144,6 @@ void calibrate(Prepared& prepared, Data& data, Host& host) {
   }
 }
 
-// "mul, add, add_1 and 3 more (aten.mul.Tensor, aten.add.Tensor)"
-std::string nodes_text(const std::vector<const LeftInFloat*>& nodes) {
-  constexpr size_t kNamed = 8;
-  std::vector<std::string_view> names, ops;
-  for (const LeftInFloat* node : nodes) {
-    names.push_back(node->node);
-    if (std::find(ops.begin(), ops.end(), node->op) == ops.end()) ops.push_back(node->op);
-  }
-  return concat(listed(names, kNamed), " (", listed(ops, kNamed), ")");
-}
-
-// How many layers became integers, and why the others did not: a line each, or one for many of the same reason.
-std::string layers_text(int64_t layers, const std::vector<LeftInFloat>& left) {
-  constexpr size_t kMostLines = 5;
-  std::string out = concat("  layers quantized  ", layers - static_cast<int64_t>(left.size()), " of ", layers, "\n");
-  if (!left.empty()) out += concat("  left in float     ", left.size(), left.size() == 1 ? " layer\n" : " layers\n");
-  std::map<std::string_view, std::vector<const LeftInFloat*>> by_reason;
-  for (const LeftInFloat& node : left) by_reason[node.reason].push_back(&node);
-  for (const LeftInFloat& node : left) {
-    const std::vector<const LeftInFloat*>& nodes = by_reason[node.reason];
-    if (nodes.size() <= kMostLines)
-      out += concat("    ", node.node, node.module.empty() ? "" : " in " + node.module, " (", node.op,
-                    "): ", node.reason, "\n");
-    else if (nodes.front() == &node) out += concat("    ", nodes_text(nodes), ": ", node.reason, "\n");
-  }
-  return out;
-}
-
-// How many products the runtime runs in integers, and what else its user has to know.
-std::string verdicts_line(const Program& converted, const RuntimeProfile& profile) {
-  const ProductCount count = count_products(runtime_verdicts(converted, profile));
-  std::string out = concat("  in integers       ", count.in_integers, " of ", count.total,
-                           count.total == 1 ? " product" : " products", " by ", profile.runtime, "\n");
-  return out + note_line(std::string(profile.note));
-}
-
 void warn(const std::string& message, Host& host) { host.print_error(concat("qdq: warning: ", message, "\n")); }
 
 Model open_float(const QuantizeOptions& options, Host& host) {
@@ -213,20 +174,6 @@ void check_form(const QuantizeOptions& options, const OnnxOptions& onnx, const P
   if (!given.fold_quantize) warn_if_same("--no-fold-quantize", {given.use_reference_representation, true});
   if (is_onnx) check_onnx_form(form, options.output, options.onnx, onnx, host);
 }
-
-// What --calibrate names: samples, what others saw of samples, or nothing.
-struct Calibration {
-  std::unique_ptr<Data> data;  // the samples; null: there are none
-  format::Json statistics;     // null: none
-  bool is_state = false;       // that merges exactly, rather than the file of --observers
-  std::string text;            // of the state
-  bool needs_data = false;     // whether the prepared program takes ranges of samples
-  double began = 0, ended = 0;
-  int64_t scaled = 0, rounded = 0;               // places of --awq and layers of --gptq
-  format::Json recovery;                         // null: none
-  std::optional<std::vector<LayerTimes>> times;  // of --time-layers
-  bool uses_data() const { return data && needs_data; }
-};
 
 Calibration open_statistics(const QuantizeOptions& options, Host& host) {
   Calibration out;
@@ -299,91 +246,6 @@ void observe(const QuantizeOptions& options, Prepared& prepared, Calibration& ca
   if (wanted && needs_data && !chooses) recover();
   if (calibration.uses_data())
     for (const std::string& warning : lost_outputs(prepared, batches_to_judge(*data), wanted)) warn(warning, host);
-}
-
-std::string calibration_text(const Calibration& calibration) {
-  std::string out;
-  const auto& data = calibration.data;
-  if (calibration.scaled != 0)
-    out += concat("  channels scaled   by ", data->num_samples(), " samples in ", calibration.scaled,
-                  calibration.scaled == 1 ? " place\n" : " places\n");
-  if (calibration.rounded != 0)
-    out += concat("  weights rounded   by ", data->num_samples(), " samples in ", calibration.rounded,
-                  calibration.rounded == 1 ? " layer\n" : " layers\n");
-  else if (data && !calibration.needs_data && calibration.scaled == 0)
-    out += "  not calibrated: the recipe needs no samples\n";
-  if (calibration.uses_data())
-    out += concat("  calibrated on ", counted(data->num_samples(), "samples"), " in ",
-                  counted(data->num_batches(), "batches"), ", ", human_seconds(calibration.ended - calibration.began),
-                  "\n");
-  return out;
-}
-
-// Which layers gain nothing by their integers here. Adds the times of all to `fields`.
-std::string gains_text(const std::vector<LayerTimes>& times, format::Json& fields) {
-  std::string slower;
-  size_t count = 0;
-  fields["times"] = format::Json::array();
-  for (const LayerTimes& layer : times) {
-    fields["times"].push_back(
-        {{"node", layer.node}, {"float_seconds", layer.float_seconds}, {"seconds", layer.quantized_seconds}});
-    if (layer.quantized_seconds < layer.float_seconds) continue;
-    ++count;
-    char line[64];
-    std::snprintf(line, sizeof line, ": %.4f ms, in float %.4f\n", 1e3 * layer.quantized_seconds,
-                  1e3 * layer.float_seconds);
-    slower += concat("    ", layer.node, line);
-  }
-  return concat("  no faster here    ", count, " of ", times.size(), " layers that were timed", count > 0 ? ":" : "",
-                "\n", slower);
-}
-
-std::string size_text(uint64_t before, uint64_t after) {
-  const double ratio = static_cast<double>(before) / static_cast<double>(after);
-  char change[48];
-  std::snprintf(change, sizeof change, "%.2f times %s", std::max(ratio, 1 / ratio), ratio < 1 ? "larger" : "smaller");
-  return concat("  size              ", human_bytes(before), " -> ", human_bytes(after), " (", change, ")\n");
-}
-
-// What is printed at the end; `profile` is null without --for.
-void print_quantized(const QuantizeOptions& options, const Prepared& prepared, const Program& converted,
-                     const Calibration& calibration, const RuntimeProfile* profile, const std::string& note,
-                     std::pair<uint64_t, uint64_t> bytes, double began, Host& host) {
-  std::string out = concat("wrote ", options.output, "\n", calibration_text(calibration));
-  // Integers spelled out no longer tell which layers they belong to.
-  std::optional<Program> plain;
-  if (options.use_reference_representation) plain = convert_pt2e(prepared);
-  const auto left = left_in_float(prepared, plain ? *plain : converted);
-  const int64_t layers = count_layers(prepared, plain ? *plain : converted);
-  out += layers_text(layers, left);
-  const IntegerLayers integers = integer_layers(
-      plain ? *plain : converted, calibration.uses_data() ? calibration.data->batch(0) : std::vector<Tensor>{});
-  out += float_layers_text(integers);
-  if (profile) out += verdicts_line(converted, *profile);
-  const double seconds = host.now_seconds() - began;
-  out += note_line(note);
-  out += concat(size_text(bytes.first, bytes.second), "  time              ", human_seconds(seconds), "\n");
-  format::Json fields = {{"output", options.output},
-                         {"bytes", {{"before", bytes.first}, {"after", bytes.second}}},
-                         {"layers", {{"total", layers}, {"quantized", layers - static_cast<int64_t>(left.size())}}},
-                         {"left", format::Json::array()},
-                         {"note", note},
-                         {"seconds", seconds}};
-  for (const LeftInFloat& node : left)
-    fields["left"].push_back({{"node", node.node}, {"module", node.module}, {"op", node.op}, {"reason", node.reason}});
-  fields["float_layers"] = format::Json::array();
-  for (const IntegerLayers::Float& layer : integers.in_float)
-    fields["float_layers"].push_back({{"node", layer.node}, {"target", layer.target}, {"reason", layer.reason}});
-  const auto& data = calibration.data;
-  if (calibration.uses_data())
-    fields["calibration"] = {{"samples", data->num_samples()},
-                             {"batches", data->num_batches()},
-                             {"seconds", calibration.ended - calibration.began}};
-  if (options.awq && data) fields["awq"] = {{"samples", data->num_samples()}, {"places", calibration.scaled}};
-  if (options.gptq && data) fields["gptq"] = {{"samples", data->num_samples()}, {"layers", calibration.rounded}};
-  if (!calibration.recovery.is_null()) fields["recovery"] = calibration.recovery;
-  if (calibration.times) out += gains_text(*calibration.times, fields);
-  print_summary(out, fields, options.json, host);
 }
 
 // What the written graph looks like.
@@ -487,6 +349,11 @@ void check_quantize_words(const CLI::App& verb, const QuantizeOptions& options) 
       throw CLI::RequiresError(option, "--report");
 }
 
+void write_observers(const QuantizeOptions& options, const Prepared& prepared, Host& host) {
+  if (options.observers.empty()) return;
+  host.files.write(options.observers, format::bytes_of(format::print_json(observers_report(prepared), 1) + "\n"));
+}
+
 }  // namespace
 
 void quantize(const QuantizeOptions& options, Host& host) {
@@ -505,8 +372,9 @@ void quantize(const QuantizeOptions& options, Host& host) {
 
   QDQ_CHECK_USAGE(!options.time_layers || calibration.data,
                   "--time-layers runs both models on the first batch of the samples; give some with --calibrate");
-  std::optional<Program> timed;  // the float one, which preparing changes
-  if (options.time_layers) timed = model.program.clone();
+  const bool has_advice = can_advise(options);
+  std::optional<Program> floats;  // as they were before preparing changed them
+  if (options.time_layers || has_advice) floats = model.program.clone();
 
   const std::unique_ptr<OpBackend> backend = backend_of(options.backend);
   const std::unique_ptr<OpBackend> portable = make_simd_ops();
@@ -529,10 +397,7 @@ void quantize(const QuantizeOptions& options, Host& host) {
                                                        : save_program(converted, options.output, onnx);
   for (const std::string& option : left_out)
     warn(concat(option, " does nothing: in the chosen precision no operator of the model has that form"), host);
-  const std::string observers =
-      options.observers.empty() ? "" : format::print_json(observers_report(prepared), 1) + "\n";
-
-  if (!options.observers.empty()) host.files.write(options.observers, format::bytes_of(observers));
+  write_observers(options, prepared, host);
   const std::pair<uint64_t, uint64_t> bytes(model.file_bytes, written.size());
   if (shown) {
     Data* samples = calibration.needs_data ? calibration.data.get() : nullptr;
@@ -542,12 +407,13 @@ void quantize(const QuantizeOptions& options, Host& host) {
   }
   written.write(host.files);
   if (!written.warning.empty()) warn(written.warning, host);
-  if (timed)
+  if (options.time_layers)
     calibration.times =
-        layer_times(*timed, options.use_reference_representation ? convert_pt2e(prepared) : converted.clone(),
+        layer_times(*floats, options.use_reference_representation ? convert_pt2e(prepared) : converted.clone(),
                     calibration.data->batch(0));
   const std::string note = profile == nullptr || profile->saturates ? written.note : "";
-  print_quantized(options, prepared, converted, calibration, profile, note, bytes, began, host);
+  print_quantized(
+      options, {prepared, converted, calibration, has_advice ? &*floats : nullptr, profile, note, bytes, began}, host);
 }
 
 void add_quantize(CommandLine& line) {

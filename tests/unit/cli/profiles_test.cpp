@@ -61,6 +61,24 @@ std::vector<std::byte> network() {
   return format::write_onnx_file(out);
 }
 
+// x [1, 3, 2, 6, 6]: two convolutions of volumes.
+std::vector<std::byte> volumes() {
+  format::OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  format::OnnxValueInfo x, y;
+  x.name = "x";
+  x.dtype = y.dtype = DType::kF32;
+  x.dims = std::vector<format::OnnxDimension>{{1, ""}, {3, ""}, {2, ""}, {6, ""}, {6, ""}};
+  out.inputs = {x};
+  out.initializers = {{"w0", ramp({4, 3, 2, 3, 3})}, {"w1", ramp({5, 4, 1, 1, 1})}};
+  out.nodes = {onnx_node("Conv", {"x", "w0"}, "first"), onnx_node("Conv", {"first", "w1"}, "y")};
+  y.name = "y";
+  y.dims = std::vector<format::OnnxDimension>{{1, ""}, {5, ""}, {1, ""}, {4, ""}, {4, ""}};
+  out.outputs = {y};
+  return format::write_onnx_file(out);
+}
+
 class Profiles : public testing::Test {
  protected:
   Profiles() {
@@ -276,6 +294,25 @@ TEST_F(Profiles, WithoutVnniHaveANote) {
   EXPECT_NE(host.out.find("use --for x86 or --reduce-range"), std::string::npos) << host.out;
   quantized("x86");
   EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
+}
+
+TEST_F(Profiles, AreAdvisedWhereTheyMakeMoreInt8) {
+  const auto advice = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"quantize", "m.onnx", "--calibrate", "x.npz", "--json"});
+    EXPECT_EQ(run(words), 0) << host.err;
+    return format::parse_json(host.out, "output")["advice"].get<std::string>();
+  };
+  EXPECT_EQ(advice({"--quantizer", "x86-inductor", "-o", "a.onnx"}),
+            "ONNX Runtime computes 1 of 3 products of this file in integers; made with --for ort, at least 2");
+  EXPECT_EQ(advice({"-o", "a.onnx"}), "");
+  EXPECT_EQ(advice({"--for", "openvino", "-o", "a.onnx"}), "");
+  EXPECT_EQ(advice({"--dynamic", "-o", "a.pt2"}), "");
+  EXPECT_EQ(advice({"--quantizer", "x86-inductor", "-o", "a.pt2"}), "");
+  host.contents["m.onnx"] = volumes();
+  host.contents["x.npz"] = format::write_npz(std::vector<format::NamedTensor>{{"x", ramp({1, 3, 2, 6, 6})}});
+  EXPECT_EQ(advice({"-o", "a.pt2"}),
+            "of the layers left in float, at least 2 become int8 with --for ort, which writes .onnx");
+  EXPECT_EQ(advice({"--exclude", "torch.nn.Conv3d", "-o", "a.pt2"}), "");
 }
 
 TEST_F(Profiles, RefuseWhatDoesNotGoWithThem) {
