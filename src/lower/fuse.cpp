@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_set>
 
 #include "lower/fuse_nodes.h"
 #include "lower/fuser.h"
@@ -63,15 +64,68 @@ std::map<std::string, int64_t> symbols_of(const Program& program) {
   return symbols;
 }
 
-// Empty, or which size of a tensor only a run tells.
-std::string open_size(const TensorMeta& meta, const std::map<std::string, int64_t>& symbols) {
-  for (const SymInt& size : meta.sizes)
-    if (!size.evaluate(symbols)) return size.to_string();
-  return {};
-}
+// Which sizes a plan may have.
+class KnownAtPlan {
+ public:
+  explicit KnownAtPlan(const Program& program, const std::vector<Node*>& nodes) : symbols_(symbols_of(program)) {
+    for (Node* node : nodes)
+      if (is_integer_layer(*node)) take_around(*node);
+  }
+
+  // Empty, or which of a tensor's sizes only a run tells.
+  std::string open_size(const SymShape& sizes) const {
+    for (const SymInt& size : sizes)
+      if (!size.evaluate(symbols_)) return size.to_string();
+    return {};
+  }
+  // Whether a plan can take the node in spite of such sizes: it belongs to a layer of integers, and has no sizes of
+  // this kind but those of its operands, each a symbol or an expression by itself. The plan's inputs tell them then.
+  bool takes(const Node& node) const {
+    if (around_layers_.count(&node) == 0) return false;
+    SymShape told;
+    for (const Node* input : node.input_nodes()) {
+      const TensorMeta* read = input->meta.val.tensor();
+      for (const SymInt& size : read != nullptr ? read->sizes : SymShape()) {
+        if (size.evaluate(symbols_)) continue;
+        if (!size.evaluate({{size.to_string(), 1}})) return false;
+        told.push_back(size);
+      }
+    }
+    const SymShape& sizes = node.meta.val.tensor()->sizes;
+    return std::all_of(sizes.begin(), sizes.end(), [&](const SymInt& size) {
+      return size.evaluate(symbols_) || std::find(told.begin(), told.end(), size) != told.end();
+    });
+  }
+
+ private:
+  static bool is_integer_layer(const Node& node) {
+    const Node *x = node.arg(0).node(), *weight = node.arg(1).node();
+    return (node.is(op::kLinear) || node.is(op::kConv2d)) && x != nullptr && dequantizes_tensor(*x) &&
+           weight != nullptr && is_a(*weight, Family::kDequantize) && PlanBuilder::is_constant(*weight);
+  }
+
+  // What quantizes in front of it, and activations and what quantizes behind it, with all that dequantizes there.
+  // Nothing else: a plan is compiled for every number of rows that comes.
+  void take_around(Node& layer) {
+    around_layers_.insert(&layer);
+    take_rounding(layer.arg(0).node()->arg(0).node());
+    around_layers_.insert(layer.arg(0).node());
+    Node* next = single_user(layer);
+    for (; next != nullptr && activation_function(*next); next = single_user(*next)) around_layers_.insert(next);
+    take_rounding(next);
+  }
+  void take_rounding(Node* quantize) {
+    if (quantize == nullptr || !is_fusable_quantize(*quantize)) return;
+    around_layers_.insert(quantize);
+    around_layers_.insert(quantize->users().begin(), quantize->users().end());
+  }
+
+  const std::map<std::string, int64_t> symbols_;
+  std::unordered_set<const Node*> around_layers_;
+};
 
 // Empty if the node goes into a plan, else why not.
-std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>& symbols) {
+std::string visit(Fuser& fuser, Node& node, const KnownAtPlan& known) {
   if (fuser.make_pending(node) || fuser.is_taken(&node)) return {};
   if (const Node* writer = fuser.plans.writer_beside(node))
     return concat("node ", writer->name(), " writes to a value that it reads or makes");
@@ -79,12 +133,14 @@ std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>
   if (fuser.options.dynamic && (take_dynamic(fuser, node) || take_tokens(fuser, node))) return {};
   const TensorMeta* meta = node.meta.val.tensor();
   if (meta == nullptr) return "its shape is not known";
-  if (const std::string size = open_size(*meta, symbols); !size.empty())
-    return concat("its size ", size, " does not follow from those of the inputs");
-  for (const Node* input : node.input_nodes())
-    if (const TensorMeta* read = input->meta.val.tensor())
-      if (const std::string size = open_size(*read, symbols); !size.empty())
-        return concat("the size ", size, " of ", input->name(), " does not follow from those of the inputs");
+  if (!known.takes(node)) {
+    if (const std::string size = known.open_size(meta->sizes); !size.empty())
+      return concat("its size ", size, " does not follow from those of the inputs");
+    for (const Node* input : node.input_nodes())
+      if (const TensorMeta* read = input->meta.val.tensor())
+        if (const std::string size = known.open_size(read->sizes); !size.empty())
+          return concat("the size ", size, " of ", input->name(), " does not follow from those of the inputs");
+  }
   if (take_rounded_norm(fuser, node)) return {};
   if (quantizes_tensor(node)) return fuse_quantize(fuser, node);
   if (dequantizes_tensor(node)) return fuse_dequantize(fuser, node);
@@ -105,7 +161,7 @@ std::string visit(Fuser& fuser, Node& node, const std::map<std::string, int64_t>
 Fusion fuse_program(Program& program, const FusionOptions& options) {
   Fuser fuser(program, options);
   const std::vector<Node*> nodes = program.graph->nodes();
-  const std::map<std::string, int64_t> symbols = symbols_of(program);
+  const KnownAtPlan known(program, nodes);
   const std::string obstacle = calls_modules(*program.graph) ? "the graph calls modules (observers)" : "";
   for (Node* node : nodes) {
     if (!node->is(op::kDiv)) continue;
@@ -117,10 +173,15 @@ Fusion fuse_program(Program& program, const FusionOptions& options) {
   for (Node* node : nodes) {
     if (node->op() == Node::Op::kOutput) fuser.plans.need_inputs(*node);
     if (node->op() != Node::Op::kCallFunction || PlanBuilder::is_constant(*node)) continue;
-    std::string refusal = obstacle.empty() ? visit(fuser, *node, symbols) : obstacle;
+    std::string refusal = obstacle.empty() ? visit(fuser, *node, known) : obstacle;
     if (!refusal.empty()) fuser.plans.leave(*node, std::move(refusal));
   }
-  return fuser.plans.finish(nodes);
+  Fusion fusion = fuser.plans.finish(nodes);
+  for (Plan& plan : fusion.plans)
+    plan.has_sizes_from_run = std::any_of(plan.inputs.begin(), plan.inputs.end(), [&](size_t input) {
+      return !known.open_size(plan.buffers[input].symbolic_sizes).empty();
+    });
+  return fusion;
 }
 
 }  // namespace qdq

@@ -53,13 +53,23 @@ std::unique_ptr<StepBackend> make_step_backend(std::string_view name) {
   return nullptr;
 }
 
-// The plans of a program for one set of input sizes.
+using Symbols = std::map<std::string, int64_t>;
+
+// A plan for one set of sizes.
 struct Specialization {
-  std::map<std::string, int64_t> symbols;
-  std::vector<std::unique_ptr<CompiledPlan>> plans;  // null: not needed yet
+  Symbols symbols;
+  std::unique_ptr<CompiledPlan> plan;
 };
 // Sizes that change all the time must not fill the memory.
 constexpr size_t kMaxSpecializations = 8, kMaxSized = 4;
+
+// The first element that `is_wanted`, which becomes the first of the list; null if there is none.
+template <class T, class Test> T* latest(std::list<T>& list, Test is_wanted) {
+  const auto found = std::find_if(list.begin(), list.end(), is_wanted);
+  if (found == list.end()) return nullptr;
+  list.splice(list.begin(), list, found);
+  return &list.front();
+}
 
 // A multiplication and an addition for every term of the sums.
 double operations_of(const Plan& plan, const PlanStep& step) {
@@ -92,7 +102,8 @@ struct Session::Impl {
   std::vector<std::shared_ptr<StepBackend>> step_backends;
   Fusion fusion;
   Workspace workspace;
-  std::list<Specialization> specializations;  // the latest first
+  std::vector<std::list<Specialization>> specializations;  // of each plan, the latest first
+  std::list<Symbols> checked;                              // sizes of inputs, those of the run first
   std::unique_ptr<Interpreter> interpreter;
   std::vector<Node*> placeholders;                          // of the program
   std::optional<Program> unfused;                           // what was fused, if it has open sizes
@@ -101,7 +112,7 @@ struct Session::Impl {
   // The program lowered again for the sizes of runs, the latest first, where more can be fused then; without a session
   // where that fails.
   struct Sized {
-    std::map<std::string, int64_t> symbols;
+    Symbols symbols;
     std::unique_ptr<Session> session;
   };
   std::list<Sized> sized;
@@ -183,8 +194,8 @@ struct Session::Impl {
       if (fate.plan >= 0 && fate.step < moved[static_cast<size_t>(fate.plan)].size())
         fate.step = moved[static_cast<size_t>(fate.plan)][fate.step];
   }
-  std::map<std::string, int64_t> symbols_at_export() const {
-    std::map<std::string, int64_t> symbols = program.symbol_hints;
+  Symbols symbols_at_export() const {
+    Symbols symbols = program.symbol_hints;
     for (const Node* input : program.graph->placeholders())
       if (const TensorMeta* meta = input->meta.val.tensor())
         for (const SymInt& size : meta->sizes)
@@ -194,7 +205,7 @@ struct Session::Impl {
 
   // Open sizes may turn out not to fit each other: x[s0, s1] * w[3, 3] says that s1 is 3, and no step looks again.
   // Throws what infer_shapes() says of the graph as it was before steps took nodes out of it.
-  void check_sizes(const std::map<std::string, int64_t>& symbols) const {
+  void check_sizes(const Symbols& symbols) const {
     Program sized = unfused->clone();
     for (Node* input : sized.graph->placeholders())
       if (TensorMeta* meta = std::get_if<TensorMeta>(&input->meta.val.value))
@@ -205,14 +216,10 @@ struct Session::Impl {
 
   // The session that runs inputs of these sizes, null if this one does. Always the same for the same sizes, so that
   // equal inputs give equal bits.
-  Session* session_for(const std::map<std::string, int64_t>& symbols) {
+  Session* session_for(const Symbols& symbols) {
     if (!gains_by_sizes) return nullptr;
-    const auto known =
-        std::find_if(sized.begin(), sized.end(), [&](const Sized& one) { return one.symbols == symbols; });
-    if (known != sized.end()) {
-      sized.splice(sized.begin(), sized, known);
-      return sized.front().session.get();
-    }
+    if (const Sized* known = latest(sized, [&](const Sized& one) { return one.symbols == symbols; }))
+      return known->session.get();
     sized.push_front({symbols, nullptr});
     if (sized.size() > kMaxSized) sized.pop_back();
     try {
@@ -226,36 +233,60 @@ struct Session::Impl {
     return session_for(symbols_of(placeholders, std::vector<Value>(inputs.begin(), inputs.end())));
   }
 
-  void select(std::map<std::string, int64_t> symbols) {
+  void select(Symbols symbols) {
     if (fusion.plans.empty()) return;
-    const auto has_them = [&](const Specialization& one) { return one.symbols == symbols; };
-    const auto known = std::find_if(specializations.begin(), specializations.end(), has_them);
-    if (known != specializations.end()) {
-      specializations.splice(specializations.begin(), specializations, known);
-      return;
-    }
+    if (latest(checked, [&](const Symbols& one) { return one == symbols; }) != nullptr) return;
     if (unfused) check_sizes(symbols);
-    specializations.push_front({std::move(symbols), {}});
-    specializations.front().plans.resize(fusion.plans.size());
-    if (specializations.size() > kMaxSpecializations) specializations.pop_back();
+    checked.push_front(std::move(symbols));
+    if (checked.size() > kMaxSpecializations) checked.pop_back();
   }
-  CompiledPlan& compiled(size_t index) {
-    Specialization& current = specializations.front();
-    if (current.plans[index] == nullptr)
-      current.plans[index] =
-          std::make_unique<CompiledPlan>(specialize(fusion.plans[index], current.symbols), step_backends, workspace);
-    return *current.plans[index];
+  // For the sizes of the run and those that only the plan's inputs tell.
+  CompiledPlan& compiled(size_t index, std::span<const Tensor> inputs) {
+    const Plan& plan = fusion.plans[index];
+    if (!plan.has_sizes_from_run) return compiled(index, checked.front());
+    Symbols symbols = checked.front();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const SymShape& sizes = plan.buffers[plan.inputs[i]].symbolic_sizes;
+      for (size_t axis = 0; axis < std::min(sizes.size(), inputs[i].sizes().size()); ++axis)
+        if (!sizes[axis].is_constant()) {
+          const std::string size = sizes[axis].to_string();
+          const int64_t found = inputs[i].sizes()[axis], wanted = symbols.emplace(size, found).first->second;
+          QDQ_CHECK(found == wanted, kInvalidArgument, "the size ", size, " is ", wanted, " in one value and ", found,
+                    " in another");
+        }
+    }
+    return compiled(index, symbols);
+  }
+  CompiledPlan& compiled(size_t index, const Symbols& symbols) {
+    specializations.resize(fusion.plans.size());
+    std::list<Specialization>& of_plan = specializations[index];
+    if (const Specialization* known = latest(of_plan, [&](const auto& one) { return one.symbols == symbols; }))
+      return *known->plan;
+    auto plan = std::make_unique<CompiledPlan>(specialize(fusion.plans[index], symbols), step_backends, workspace);
+    of_plan.push_front({symbols, std::move(plan)});
+    if (of_plan.size() > kMaxSpecializations) of_plan.pop_back();
+    return *of_plan.front().plan;
+  }
+  // As it ran last, or for the sizes at export, where those that only a run tells are taken for 1.
+  CompiledPlan& latest_compiled(size_t index) {
+    if (index < specializations.size() && !specializations[index].empty()) return *specializations[index].front().plan;
+    Symbols symbols = checked.front();
+    const Plan& plan = fusion.plans[index];
+    for (const size_t input : plan.inputs)
+      for (const SymInt& size : plan.buffers[input].symbolic_sizes)
+        if (!size.evaluate(symbols)) symbols.emplace(size.to_string(), 1);
+    return compiled(index, symbols);
   }
 
   // Answers for the node "plan_<i>".
   Value run_plan(const Node& node, std::span<const Value> args) {
-    CompiledPlan& plan = compiled(static_cast<size_t>(std::stoul(node.target().substr(5))));
     std::vector<Tensor> inputs;
     for (const Value& value : args) {
       const Tensor* tensor = value.get_if<Tensor>();
       QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something other than a tensor");
       inputs.push_back(*tensor);
     }
+    CompiledPlan& plan = compiled(static_cast<size_t>(std::stoul(node.target().substr(5))), inputs);
     const CompiledPlan::StepHook observe = [&](size_t s) { lap(plan, s); };
     const std::vector<Tensor> outputs =
         repeats > 0 ? run_repeated(plan, inputs) : plan.run(inputs, timings == nullptr ? nullptr : &observe);
@@ -384,7 +415,7 @@ void Session::reset() {
 std::vector<Value> Session::run_values(std::span<const Value> inputs) {
   const auto running = impl_->begin_run();
   // The interpreter checks that all inputs agree.
-  std::map<std::string, int64_t> symbols = symbols_of(impl_->placeholders, inputs);
+  Symbols symbols = symbols_of(impl_->placeholders, inputs);
   if (Session* session = impl_->session_for(symbols)) return session->run_values(inputs);
   impl_->select(std::move(symbols));
   return impl_->interpreter->run_values(inputs);
@@ -436,7 +467,7 @@ std::vector<Session::Placement> Session::placements() {
   Impl& impl = *impl_;
   if (Session* session = impl.session_for(impl.sized.empty() ? impl.symbols_at_export() : impl.sized.front().symbols))
     return session->placements();
-  if (impl.specializations.empty()) impl.select(impl.symbols_at_export());
+  if (impl.checked.empty()) impl.select(impl.symbols_at_export());
   std::vector<Placement> out;
   std::unordered_map<std::string_view, const Interpreter::OpPlacement*> alone;
   for (const Interpreter::OpPlacement& placement : impl.interpreter->placements())
@@ -463,7 +494,7 @@ std::vector<Session::Placement> Session::placements() {
       placement.refusals.insert(placement.refusals.begin(), {"fusion", fate.refusal});
       continue;
     }
-    const CompiledPlan& plan = impl.compiled(static_cast<size_t>(fate.plan));
+    const CompiledPlan& plan = impl.latest_compiled(static_cast<size_t>(fate.plan));
     const CompiledPlan::StepPlacement& by = plan.placements().at(fate.step);
     out.push_back(
         {fate.node, fate.target, plan.plan().steps[fate.step].name, by.backend, by.description, by.refusals, 0, {}});

@@ -276,6 +276,7 @@ struct Plan {
   std::vector<PlanStep> steps;          // in execution order
   std::vector<size_t> inputs, outputs;  // buffers that the caller brings, in his order
   uint64_t arena_bytes = 0;
+  bool has_sizes_from_run = false;  // sizes that do not follow from those of the program's inputs, but from these
 };
 
 // A convolution or linear layer in f32.

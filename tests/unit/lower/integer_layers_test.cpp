@@ -102,8 +102,8 @@ TEST(IntegerLayers, LeavesOutFloatLayersBehindRoundedValues) {
   EXPECT_EQ(float_layers_text(found), "");
 }
 
-// A slice whose end is computed from the batch: what stands behind is fused once the sizes of an input are known, and
-// its small weights stay integers.
+// A slice whose end is computed from the batch, and convolutions that make it smaller: what stands behind is fused once
+// the sizes of an input are known, and its small weights stay integers.
 TEST(IntegerLayers, TakesTheSizesOfAnExample) {
   GraphBuilder g;
   Node* x = g.input({2, 3, 6, 6});
@@ -112,7 +112,7 @@ TEST(IntegerLayers, TakesTheSizesOfAnExample) {
   Node* end = g.call("torch.ops.aten.item.default", {g.call("torch.ops.aten.to.dtype", {number, DType::kS64})});
   Node* part = g.call("torch.ops.aten.slice.Tensor", {x, 2, 0, end});
   const Program program = g.done(
-      {g.round(g.conv(g.round(g.conv(g.round(part, 0.03, 128), {8, 3, 3, 3}, 1), 0.05, 128), {4, 8, 1, 1}), 0.1, 120)});
+      {g.round(g.conv(g.round(g.conv(g.round(part, 0.03, 128), {8, 3, 3, 3}), 0.05, 128), {4, 8, 1, 1}), 0.1, 120)});
   const IntegerLayers open = integer_layers(program);
   EXPECT_EQ(open.total, 2u);
   EXPECT_EQ(open.in_float.size(), 2u);
