@@ -13,7 +13,7 @@ namespace qdq {
 // one deep, one of a single axis one high as well.
 struct FloatConvolution {
   using Triple = std::array<int64_t, 3>;  // depth, height, width
-  Triple in, kernel, stride, padding, dilation, out;
+  Triple in{}, kernel{}, stride{}, padding{}, dilation{}, out{};
   int64_t groups = 1;
   Shape sizes;  // of the output as the operator gives it, [N, O, W] for a single axis
   size_t axes = 2;
@@ -23,5 +23,8 @@ struct FloatConvolution {
 // to compute (transposed convolutions, inputs without a batch, other dtypes) or to refuse (numbers that do not fit the
 // tensors). Throws Error{kInvalidArgument} for lists of other lengths than the weight has axes.
 std::optional<FloatConvolution> float_convolution(const Call<Tensor>& call, bool general);
+// The same of aten.conv_transpose1d to 3d or, `general`, a transposed aten.convolution, whose weight is [C, O / groups,
+// kernel]. Of the output so much is cut off behind as the sizes leave.
+std::optional<FloatConvolution> float_transposed_convolution(const Call<Tensor>& call, bool general);
 
 }  // namespace qdq

@@ -65,11 +65,9 @@ struct Axis {
   int64_t in, kernel, stride, padding, dilation, out;
 };
 
-// Whether the reference would take these numbers, so that nothing below overflows.
-bool is_sane(const Axis& axis) {
-  constexpr int64_t kMost = int64_t{1} << 31;
-  return std::min(axis.stride, axis.dilation) >= 1 && axis.padding >= 0 && axis.kernel >= 1 &&
-         std::max({axis.stride, axis.padding, axis.dilation, axis.kernel, axis.in}) <= kMost;
+void set_axes(const FloatConvolution& conv, Axis* axes) {
+  for (size_t i = 0; i < 3; ++i)
+    axes[i] = {conv.in[i], conv.kernel[i], conv.stride[i], conv.padding[i], conv.dilation[i], conv.out[i]};
 }
 
 // aten.conv3d, and aten.convolution over three axes. The slices of the input lie in a copy so that those under the
@@ -84,10 +82,9 @@ class SimdVolumeConvolution : public CompiledOp {
     if (!conv || conv->axes != 3)
       return run_reference(call, "its numbers, sizes or dtypes are not those of a convolution of volumes");
     Axis axes[3];
-    for (size_t i = 0; i < 3; ++i) {
-      axes[i] = {conv->in[i], conv->kernel[i], conv->stride[i], conv->padding[i], conv->dilation[i], conv->out[i]};
-      if (axes[i].kernel == 1) axes[i].dilation = 1;
-    }
+    set_axes(*conv, axes);
+    for (Axis& axis : axes)
+      if (axis.kernel == 1) axis.dilation = 1;
     const Tensor* bias = call.optional_tensor(2);
     return compute(call.tensor(0), call.tensor(1), bias ? bias->contiguous() : Tensor(), conv->groups, axes);
   }
@@ -336,18 +333,6 @@ class TransposedVolumes {
   std::vector<TransposedImages> images_;
 };
 
-// Operands that the loops take: float tensors of `axes` axes in space that are not empty, groups that divide the
-// weight, and a bias for each channel of the output, which are the weight's axis 1 times the groups.
-bool takes_operands(const Call<Tensor>& call, int64_t axes, int64_t groups) {
-  const Tensor &x = call.tensor(0), &weight = call.tensor(1);
-  const Tensor* bias = call.optional_tensor(2);
-  if (!is_f32(x) || !is_f32(weight) || (bias && !is_f32(*bias)) || weight.dim() != axes + 2 ||
-      x.dim() != weight.dim() || x.numel() == 0 || weight.numel() == 0)
-    return false;
-  return groups >= 1 && weight.size(0) % groups == 0 && x.size(1) == weight.size(0) &&
-         (!bias || bias->sizes() == Shape{weight.size(1) * groups});
-}
-
 // aten.conv_transpose1d to 3d, and aten.convolution that is transposed.
 class SimdTransposedConvolution : public CompiledOp {
  public:
@@ -356,32 +341,17 @@ class SimdTransposedConvolution : public CompiledOp {
       : general_(general), images_(packs_once), volumes_(packs_once) {}
 
   Value run(const Call<Tensor>& call) override {
-    constexpr const char* kRefused = "its numbers, sizes or dtypes are not those of a transposed convolution";
+    const std::optional<FloatConvolution> conv = float_transposed_convolution(call, general_);
+    constexpr int64_t kMostPhases = 64;
+    if (!conv || *std::max_element(conv->stride.begin(), conv->stride.end()) > kMostPhases)
+      return run_reference(call, "its numbers, sizes or dtypes are not those of a transposed convolution");
+    Axis axes[3];
+    set_axes(*conv, axes);
     const Tensor &x = call.tensor(0), &weight = call.tensor(1);
     const Tensor* bias = call.optional_tensor(2);
-    const int64_t groups = call.integer(general_ ? 8 : 6), axes_in_space = weight.dim() - 2;
-    if (axes_in_space < 1 || axes_in_space > 3 || !takes_operands(call, axes_in_space, groups) ||
-        (general_ && !call.boolean(6)))
-      return run_reference(call, kRefused);
-    const auto count = static_cast<size_t>(axes_in_space);
-    Axis axes[3] = {{1, 1, 1, 0, 1, 1}, {1, 1, 1, 0, 1, 1}, {}};
-    const auto strides = call.integers(3, count), paddings = call.integers(4, count),
-               outsides = call.integers(general_ ? 7 : 5, count), dilations = call.integers(general_ ? 5 : 7, count);
-    for (size_t i = 0; i < count; ++i) {
-      Axis& axis = axes[3 - count + i];
-      const auto at = static_cast<int64_t>(i) + 2;
-      axis = {x.size(at), weight.size(at), strides[i], paddings[i], dilations[i], 0};
-      constexpr int64_t kMostPhases = 64;
-      if (!is_sane(axis) || axis.stride > kMostPhases || outsides[i] < 0 || outsides[i] >= int64_t{1} << 31)
-        return run_reference(call, kRefused);
-      axis.out = (axis.in - 1) * axis.stride - 2 * axis.padding + axis.dilation * (axis.kernel - 1) + outsides[i] + 1;
-      if (axis.out < 1) return run_reference(call, kRefused);
-    }
     const Tensor biases = bias ? bias->contiguous() : Tensor();
-    if (count == 3) return volumes_.compute(x, weight, biases, groups, axes);
-    const Tensor out = images_.compute(x, weight, biases, groups, axes + 1);
-    if (count == 2) return out;
-    return out.reshape({out.size(0), out.size(1), out.size(3)});
+    if (conv->axes == 3) return volumes_.compute(x, weight, biases, conv->groups, axes);
+    return images_.compute(x, weight, biases, conv->groups, axes + 1).reshape(conv->sizes);
   }
 
  private:

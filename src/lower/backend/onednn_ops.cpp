@@ -151,49 +151,64 @@ void blas_convolution(const Tensor& x, const Tensor& weight, const float* bias, 
   }
 }
 
-class OneDnnConvolution : public CompiledOp {
- public:
-  explicit OneDnnConvolution(bool general) : general_(general) {}
+// A convolution or a transposed one as oneDNN names its sizes: an axis in space alone is an image's second.
+struct Layer {
+  Dims in, weight, weight_strides, out;
+  Dims stride, dilation, padding, padding_behind;  // dilation 0: no gaps
+};
 
-  Value run(const Call<Tensor>& call) override {
-    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
-    if (!conv || conv->axes == 1) return run_reference(call, "it is not a float convolution of images or volumes");
-    const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
-    const Tensor* given_bias = call.optional_tensor(2);
-    const auto dims = [&](const FloatConvolution::Triple& triple) {
-      return Dims(triple.end() - conv->axes, triple.end());
-    };
-    const Dims stride = dims(conv->stride), padding = dims(conv->padding);
-    Dims dilation = dims(conv->dilation);
-    const int64_t groups = conv->groups;
-    const Shape& sizes = conv->sizes;
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
-    Dims weight_dims = weight.sizes();
-    if (groups > 1) {
-      weight_dims.front() /= groups;
-      weight_dims.insert(weight_dims.begin(), groups);
-    }
-    for (int64_t& d : dilation) d -= 1;  // oneDNN counts the gaps
-    if (runs_on_blas(x, *conv) || onednn::has_wrong_sums(weight_dims, sizes, stride, dilation, padding, padding)) {
-      const Tensor bias = given_bias ? given_bias->contiguous() : Tensor();
-      blas_convolution(x, weight, given_bias ? bias.data<float>() : nullptr, *conv, out);
-      return out;
-    }
+Layer layer_of(const FloatConvolution& conv, const Tensor& x, const Tensor& weight, bool is_transposed) {
+  const auto axes = static_cast<int64_t>(std::max<size_t>(conv.axes, 2));
+  const auto dims = [&](const FloatConvolution::Triple& triple) { return Dims(triple.end() - axes, triple.end()); };
+  const auto with = [](Dims first, const Dims& rest) {
+    first.insert(first.end(), rest.begin(), rest.end());
+    return first;
+  };
+  Layer out{with({x.size(0), x.size(1)}, dims(conv.in)),
+            {},
+            {},
+            with({x.size(0), conv.sizes[1]}, dims(conv.out)),
+            dims(conv.stride),
+            dims(conv.dilation),
+            dims(conv.padding),
+            dims(conv.padding)};
+  const Dims kernel = dims(conv.kernel), steps = contiguous_strides(with({1, 1}, kernel));
+  const int64_t taps = numel_of(kernel), rows = weight.size(0) / conv.groups, columns = weight.size(1);
+  out.weight = is_transposed ? with({columns, rows}, kernel) : with({rows, columns}, kernel);
+  out.weight_strides = is_transposed ? Dims{taps, columns * taps} : Dims{columns * taps, taps};
+  out.weight_strides.insert(out.weight_strides.end(), steps.begin() + 2, steps.end());
+  if (conv.groups > 1) {
+    out.weight.insert(out.weight.begin(), conv.groups);
+    out.weight_strides.insert(out.weight_strides.begin(), rows * columns * taps);
+  }
+  for (size_t i = 0; i < out.stride.size(); ++i) {
+    const size_t axis = 3 - out.stride.size() + i;
+    if (is_transposed)  // what is not there of the whole result
+      out.padding_behind[i] = (conv.in[axis] - 1) * conv.stride[axis] + conv.dilation[axis] * (conv.kernel[axis] - 1) +
+                              1 - conv.padding[axis] - conv.out[axis];
+    --out.dilation[i];  // oneDNN counts the gaps
+  }
+  return out;
+}
+
+// Runs a layer on the primitives of `Forward`, one for each size of the input, on weights that are reordered once.
+template <class Forward> class FloatPrimitives {
+ public:
+  void run(const Layer& layer, const Tensor& x, const Tensor& weight, const Tensor* given_bias, const Tensor& out) {
     const OpenMpRegions regions(OpenMpRegions::Threads::kIndependent);
     guarded([&] {
-      const Primitive& primitive =
-          primitive_for(x.sizes(), weight_dims, sizes, stride, dilation, padding, given_bias != nullptr);
-      const memory plain_weight = view(weight, weight_dims, contiguous_strides(weight_dims));
+      const Primitive& primitive = primitive_for(layer, given_bias != nullptr);
       std::unordered_map<int, memory> args{
-          {DNNL_ARG_SRC, in_layout(view(x, x.sizes(), strides_of(x)), primitive.desc.src_desc())},
-          {DNNL_ARG_WEIGHTS, packed_.get(weight, plain_weight, primitive.desc.weights_desc())},
+          {DNNL_ARG_SRC, in_layout(view(x, layer.in, contiguous_strides(layer.in)), primitive.desc.src_desc())},
+          {DNNL_ARG_WEIGHTS,
+           packed_.get(weight, view(weight, layer.weight, layer.weight_strides), primitive.desc.weights_desc())},
       };
       Tensor bias;
       if (given_bias) {
         bias = given_bias->contiguous();
         args[DNNL_ARG_BIAS] = view(bias, bias.sizes(), strides_of(bias));
       }
-      memory result = view(out, out.sizes(), strides_of(out));
+      memory result = view(out, layer.out, contiguous_strides(layer.out));
       memory inner = result;
       if (result.get_desc() != primitive.desc.dst_desc()) inner = memory(primitive.desc.dst_desc(), engine());
       args[DNNL_ARG_DST] = inner;
@@ -204,33 +219,77 @@ class OneDnnConvolution : public CompiledOp {
       if (inner != result) onednn::reorder(inner, result);
       stream().wait();
     });
-    return out;
   }
 
  private:
   struct Primitive {
-    dnnl::convolution_forward::primitive_desc desc;
-    dnnl::convolution_forward run;
+    typename Forward::primitive_desc desc;
+    Forward run;
   };
 
-  const Primitive& primitive_for(const Dims& x, const Dims& weight, const Dims& out, const Dims& stride,
-                                 const Dims& dilation, const Dims& padding, bool has_bias) {
-    const auto found = primitives_.find(x);
+  const Primitive& primitive_for(const Layer& layer, bool has_bias) {
+    const auto found = primitives_.find(layer.in);
     if (found != primitives_.end()) return found->second;
     const auto any = [](const Dims& dims) {
       return memory::desc(dims, memory::data_type::f32, memory::format_tag::any);
     };
     const memory::desc bias =
-        has_bias ? memory::desc({out[1]}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_training,
-                                                         dnnl::algorithm::convolution_direct, any(x), any(weight), bias,
-                                                         any(out), stride, dilation, padding, padding);
-    return primitives_.emplace(x, Primitive{desc, dnnl::convolution_forward(desc)}).first->second;
+        has_bias ? memory::desc({layer.out[1]}, memory::data_type::f32, memory::format_tag::a) : memory::desc();
+    constexpr bool kIsTransposed = std::is_same_v<Forward, dnnl::deconvolution_forward>;
+    const typename Forward::primitive_desc desc(
+        engine(), dnnl::prop_kind::forward_training,
+        kIsTransposed ? dnnl::algorithm::deconvolution_direct : dnnl::algorithm::convolution_direct, any(layer.in),
+        any(layer.weight), bias, any(layer.out), layer.stride, layer.dilation, layer.padding, layer.padding_behind);
+    return primitives_.emplace(layer.in, Primitive{desc, Forward(desc)}).first->second;
   }
 
-  bool general_;
   std::map<Dims, Primitive> primitives_;
   ReorderedWeight packed_;
+};
+
+class OneDnnConvolution : public CompiledOp {
+ public:
+  explicit OneDnnConvolution(bool general) : general_(general) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const std::optional<FloatConvolution> conv = float_convolution(call, general_);
+    if (!conv) return run_reference(call, "its numbers, sizes or dtypes are not those of a float convolution");
+    const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
+    const Tensor* bias = call.optional_tensor(2);
+    const Tensor out = Tensor::empty(conv->sizes, DType::kF32);
+    const Layer layer = layer_of(*conv, x, weight, false);
+    if (runs_on_blas(x, *conv) || onednn::has_wrong_sums(layer.weight, layer.out, layer.stride, layer.dilation,
+                                                         layer.padding, layer.padding_behind)) {
+      const Tensor biases = bias ? bias->contiguous() : Tensor();
+      blas_convolution(x, weight, bias ? biases.data<float>() : nullptr, *conv, out);
+    } else {
+      primitives_.run(layer, x, weight, bias, out);
+    }
+    return out;
+  }
+
+ private:
+  bool general_;
+  FloatPrimitives<dnnl::convolution_forward> primitives_;
+};
+
+class OneDnnTransposedConvolution : public CompiledOp {
+ public:
+  explicit OneDnnTransposedConvolution(bool general) : general_(general) {}
+
+  Value run(const Call<Tensor>& call) override {
+    const std::optional<FloatConvolution> conv = float_transposed_convolution(call, general_);
+    if (!conv)
+      return run_reference(call, "its numbers, sizes or dtypes are not those of a float transposed convolution");
+    const Tensor weight = call.tensor(1).contiguous(), x = call.tensor(0).contiguous();
+    const Tensor out = Tensor::empty(conv->sizes, DType::kF32);
+    primitives_.run(layer_of(*conv, x, weight, true), x, weight, call.optional_tensor(2), out);
+    return out;
+  }
+
+ private:
+  bool general_;
+  FloatPrimitives<dnnl::deconvolution_forward> primitives_;
 };
 
 // aten.linear: out = bias, then the product is added, as PyTorch's addmm does.
@@ -314,10 +373,11 @@ class OneDnnMatmul : public CompiledOp {
   std::map<Dims, Matmul> primitives_;
 };
 
-// Measured on a U-Net of 8 to 64 channels: below 16 the portable kernels are faster, from there on the primitives.
-bool has_few_channels_in_volumes(const SymShape& weight) {
+// Layers whose copies in the primitive's layout take longer than the portable kernels: measured on volumes of a U-Net
+// of 8 to 64 channels, and on transposed convolutions.
+bool has_few_channels(const SymShape& weight, int64_t groups) {
   const auto few = [](const SymInt& channels) { return channels.constant().value_or(0) < 16; };
-  return weight.size() == 5 && (few(weight[0]) || few(weight[1]));
+  return weight.size() < 3 || few(weight[0].floor_div(groups)) || few(weight[1]);
 }
 
 class OneDnnOps : public OpBackend {
@@ -331,26 +391,40 @@ class OneDnnOps : public OpBackend {
       return concat("the result is ", to_string(meta->dtype), ", not float32");
     const Node* weight = node.arg(1).node();
     const bool constant = weight != nullptr && weight->op() == Node::Op::kGetAttr;
-    if (node.is(op::kConv2d) || node.is(op::kConv3d) || node.is(op::kConvolution)) {
+    if (is_a(node, Family::kConvolution) || is_a(node, Family::kTransposedConvolution)) {
       if (!constant) return "the weight is not a constant";
-      if (meta != nullptr && meta->sizes.size() < 4) return "a convolution over one axis";
-      if (const TensorMeta* w = weight->meta.val.tensor(); w != nullptr && has_few_channels_in_volumes(w->sizes))
-        return "volumes of few channels, whose copies in the primitive's layout take longer";
-      if (node.is(op::kConvolution) && node.arg(6).integer().value_or(0) != 0) return "a transposed convolution";
-      return std::make_unique<OneDnnConvolution>(node.is(op::kConvolution));
+      return compile_convolution(node, *weight);
     }
     if (node.is(op::kLinear)) {
       if (!constant) return "the weight is not a constant";
       return std::make_unique<OneDnnLinear>();
     }
-    if (node.is(op::kMatmul) || node.is(op::kBmm)) {
+    if (is_a(node, Family::kMatmul) && node.args().size() == 2) {
       for (const Node* operand : {static_cast<const Node*>(node.arg(0).node()), weight})
         if (const TensorMeta* one = operand != nullptr ? operand->meta.val.tensor() : nullptr;
             one != nullptr && one->sizes.size() < 2)
           return "an operand is a vector";
       return std::make_unique<OneDnnMatmul>();
     }
-    return "the operator is not one of conv2d, conv3d, convolution, linear, matmul, bmm";
+    return "the operator is no convolution, linear layer or matrix product";
+  }
+
+ private:
+  static std::variant<std::unique_ptr<CompiledOp>, std::string> compile_convolution(const Node& node,
+                                                                                    const Node& weight) {
+    const bool general = node.is(op::kConvolution);
+    if (node.arg(4).is<std::string>()) return "its padding is a word";
+    const bool is_transposed =
+        general ? node.arg(6).integer().value_or(0) != 0 : is_a(node, Family::kTransposedConvolution);
+    const TensorMeta* meta = weight.meta.val.tensor();
+    const SymShape sizes = meta != nullptr ? meta->sizes : SymShape();
+    if (!is_transposed && sizes.size() == 3) return "a convolution over one axis";
+    const size_t groups_at = general ? 8 : 6;
+    if ((is_transposed || sizes.size() > 4) &&
+        has_few_channels(sizes, std::max<int64_t>(1, node.arg(groups_at).integer().value_or(1))))
+      return "it has few channels, whose copies in the primitive's layout take longer";
+    if (is_transposed) return std::make_unique<OneDnnTransposedConvolution>(general);
+    return std::make_unique<OneDnnConvolution>(general);
   }
 };
 

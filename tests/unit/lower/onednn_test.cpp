@@ -98,6 +98,43 @@ TEST_F(OneDnn, Convolutions) {
     }
 }
 
+TEST_F(OneDnn, TransposedConvolutions) {
+  struct Case {
+    Shape x, weight;
+    int64_t stride, padding, added, groups, dilation;
+  };
+  const Case cases[] = {
+      {{2, 16, 9, 8}, {16, 24, 4, 4}, 2, 1, 0, 1, 1},
+      {{1, 32, 5, 6}, {32, 16, 2, 2}, 2, 0, 0, 1, 1},
+      {{1, 32, 7, 7}, {32, 16, 3, 3}, 2, 1, 1, 2, 1},
+      {{1, 17, 6, 5}, {17, 18, 3, 2}, 1, 2, 0, 1, 2},
+      {{1, 16, 6, 6}, {16, 16, 2, 2}, 3, 0, 2, 1, 1},
+      {{1, 16, 1, 1}, {16, 20, 4, 4}, 1, 0, 0, 1, 1},
+      {{2, 16, 30}, {16, 16, 8}, 4, 2, 0, 1, 1},
+      {{1, 16, 4, 5, 6}, {16, 16, 2, 2, 2}, 2, 0, 0, 1, 1},
+      {{1, 32, 3, 4, 3}, {32, 16, 3, 3, 3}, 2, 1, 1, 2, 1},
+      {{1, 16, 8, 8}, {16, 16, 3, 3}, 1, 0, 0, 1, 1},
+      {{1, 16, 5, 5}, {16, 16, 1, 1}, 2, 0, 1, 1, 1},
+      {{1, 16, 9, 9}, {16, 16, 5, 5}, 2, 4, 1, 1, 1},
+  };
+  for (const Case& one : cases)
+    for (const bool bias : {true, false}) {
+      Program program;
+      Node* x = input(program, one.x);
+      Node* weight = attribute(program, "weight", waves(one.weight, 0.7f));
+      const Argument shift =
+          bias ? Argument(attribute(program, "bias", waves({one.weight[1] * one.groups}, 1.3f))) : Argument();
+      const size_t axes = one.x.size() - 2;
+      const auto all = [&](int64_t value) { return Argument(Argument::List(axes, value)); };
+      Node* conv = program.graph->call(
+          concat("torch.ops.aten.conv_transpose", axes, axes == 1 ? "d.default" : "d.input"),
+          {x, weight, shift, all(one.stride), all(one.padding), all(one.added), one.groups, all(one.dilation)});
+      expect_same(std::move(program), conv, waves(one.x, 0.37f),
+                  concat(axes, " axes, kernel ", one.weight[2], ", stride ", one.stride, ", padding ", one.padding,
+                         bias ? ", with bias" : ""));
+    }
+}
+
 // Their copies in the primitive's layout take longer than the portable kernels.
 TEST_F(OneDnn, LeavesVolumesOfFewChannels) {
   Program program;
