@@ -219,4 +219,8 @@ void fold_written_constants(Program& program) {
   fold(program, constants, [&](const Node* node) { return constants.follows_from_writes(node); });
 }
 
+void fold_quantized_constants(Program& program) {
+  fold(program, ConstantNodes(program), [](const Node* node) { return is_a(*node, Family::kQuantize); });
+}
+
 }  // namespace qdq

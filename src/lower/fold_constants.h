@@ -16,4 +16,9 @@ void fold_constants(Program& program);
 //   mask = zeros(n, n); mask[:, 1:].fill_(1); add(x, mask)        becomes        add(x, get_attr)
 void fold_written_constants(Program& program);
 
+// The same for constants that are quantized, as weights are that fold_quantize = false left in float. It belongs in
+// front of fusion, too, which takes constant integers alone.
+//   get_attr(float) -> quantize -> dequantize -> conv        becomes        get_attr(int8) -> dequantize -> conv
+void fold_quantized_constants(Program& program);
+
 }  // namespace qdq

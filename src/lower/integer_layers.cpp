@@ -9,15 +9,15 @@
 
 #include "base/listed.h"
 #include "lower/bound_operands.h"
+#include "lower/fold_constants.h"
 #include "lower/fuse.h"
 #include "lower/fuse_products.h"
-#include "lower/join_operators.h"
 #include "lower/known_sizes.h"
 #include "lower/mutable_buffers.h"
-#include "lower/signals_as_images.h"
-#include "lower/volumes_as_images.h"
+#include "lower/rewrite_for_steps.h"
 #include "op/facts.h"
 #include "op/infer.h"
+#include "op/recompose.h"
 #include "op/targets.h"
 
 namespace qdq {
@@ -68,10 +68,14 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
   uint64_t bytes = 0;
   for (const Attribute& attribute : program.attributes) bytes += attribute.tensor.nbytes();
   if (bytes > kMostQuantizedBytes) return out;
-  Program lowered = program.clone();
+  Program whole = program.clone(), lowered;  // layers that were taken apart are found whole
   std::vector<NodeFate> fates;
   std::vector<Plan> plans;
   try {
+    infer_shapes(whole);
+    recompose(whole);
+    fold_quantized_constants(whole);
+    lowered = whole.clone();
     make_functional(lowered);
     make_outputs_of_mutations(lowered);
     bind_constant_operands(lowered);
@@ -82,9 +86,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
       symbols.insert(lowered.symbol_hints.begin(), lowered.symbol_hints.end());
       lowered = with_known_sizes(lowered, symbols);
     }
-    join_operators(lowered);
-    make_images_of_signals(lowered, false);
-    make_images_of_volumes(lowered);
+    rewrite_for_steps(lowered, false);
     Fusion fusion = fuse_program(lowered);
     fates = std::move(fusion.fates);
     plans = std::move(fusion.plans);
@@ -93,7 +95,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
   }
   std::map<std::string_view, const NodeFate*> fate_of;
   for (const NodeFate& fate : fates) fate_of.emplace(fate.node, &fate);
-  for (const Node* node : program.graph->nodes()) {
+  for (const Node* node : whole.graph->nodes()) {
     if (node->op() != Node::Op::kCallFunction || !may_be_quantized(*node)) continue;
     const std::vector<Node*> inputs = node->input_nodes();
     if (std::none_of(inputs.begin(), inputs.end(), is_dequantized)) continue;
@@ -105,7 +107,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
     if (fate != nullptr && fate->plan >= 0 &&
         multiplies_integers(plans.at(static_cast<size_t>(fate->plan)).steps.at(fate->step)))
       continue;
-    out.in_float.push_back({node->name(), node->target(), reason_of(program, *node, fate)});
+    out.in_float.push_back({node->name(), node->target(), reason_of(whole, *node, fate)});
   }
   return out;
 }

@@ -13,13 +13,10 @@
 #include "lower/fold_constants.h"
 #include "lower/fuse.h"
 #include "lower/fuse_products.h"
-#include "lower/join_operators.h"
 #include "lower/known_sizes.h"
 #include "lower/mixed_bf16.h"
 #include "lower/mutable_buffers.h"
-#include "lower/signals_as_images.h"
-#include "lower/volumes_as_images.h"
-#include "op/recompose.h"
+#include "lower/rewrite_for_steps.h"
 
 namespace qdq {
 namespace {
@@ -326,15 +323,6 @@ std::vector<std::string> wanted_backends(const LowerOptions& options) {
       fail(ErrorCode::kInvalidArgument, "there is no backend '", name, "' in this build; it has ", list);
     }
   return options.backends;
-}
-
-// What fusion finds steps for, in place of what it finds none for.
-void rewrite_for_steps(Program& program, bool floats) {
-  recompose(program);
-  fold_written_constants(program);
-  join_operators(program);
-  make_images_of_signals(program, floats);
-  make_images_of_volumes(program);
 }
 
 }  // namespace

@@ -122,6 +122,40 @@ TEST(IntegerLayers, TakesTheSizesOfAnExample) {
   EXPECT_EQ(float_layers_text(found), "");
 }
 
+// As run_decompositions() leaves them: steps take them, so that they are no float layers.
+TEST(IntegerLayers, FindsLayersThatWereTakenApart) {
+  GraphBuilder g;
+  const List one{1, 1}, none{0, 0};
+  Node* x =
+      g.call("torch.ops.aten.convolution.default", {g.round(g.input({1, 3, 6, 6}), 0.03, 128), g.weight({8, 3, 3, 3}),
+                                                    g.floats({8}), one, one, one, false, none, 1});
+  Node* rows = g.call("torch.ops.aten.view.default", {g.round(x, 0.05, 120), List{-1, 6}});
+  Node* matrix = g.call("torch.ops.aten.permute.default", {g.weight({4, 6}), List{1, 0}});
+  Node* product = g.call("torch.ops.aten.addmm.default", {g.floats({4}), rows, matrix});
+  const Program program = g.done({g.call("torch.ops.aten.view.default", {product, List{-1, 8, 6, 4}})});
+  const IntegerLayers found = integer_layers(program);
+  EXPECT_EQ(found.total, 2u);
+  EXPECT_EQ(float_layers_text(found), "");
+  EXPECT_LE(difference_from("reference", program, {1, 3, 6, 6}).relative, 2e-2);
+}
+
+// As convert_pt2e(fold_quantize=False) leaves them.
+TEST(IntegerLayers, TakesFloatWeightsThatAreQuantizedInTheGraph) {
+  GraphBuilder g;
+  const List one{1, 1};
+  Node* weight = g.round(g.floats({8, 3, 3, 3}, -1, 1), 0.01, 0, DType::kS8);
+  Node* x = g.call("torch.ops.aten.conv2d.default",
+                   {g.round(g.input({1, 3, 6, 6}), 0.03, 128), weight, g.floats({8}), one, one});
+  const Program program = g.done({g.round(x, 0.05, 120)});
+  EXPECT_EQ(float_layers_text(integer_layers(program)), "");
+  const Session session = lower(program);
+  ASSERT_EQ(session.plans().size(), 1u);
+  const std::vector<PlanStep>& steps = session.plans()[0].steps;
+  EXPECT_TRUE(std::any_of(steps.begin(), steps.end(),
+                          [](const PlanStep& step) { return step.weights() && !step.weights()->is_float(); }));
+  EXPECT_LE(difference_from("reference", program, {1, 3, 6, 6}).relative, 2e-2);
+}
+
 TEST(IntegerLayers, AsksForRowsOfEmbeddings) {
   GraphBuilder g;
   Node* ids = g.input({1, 5});
