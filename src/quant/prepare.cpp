@@ -163,8 +163,10 @@ void resolve_axes(const Graph& graph, Annotations& annotations) {
 // What a program must not be that is quantized.
 void check_float(const Graph& graph) {
   const std::vector<Node*> nodes = graph.nodes();
-  const auto found = std::find_if(nodes.begin(), nodes.end(),
-                                  [](const Node* node) { return is_quantize(*node) || is_dequantize(*node); });
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [](const Node* node) {
+    // The last is how the reference representation multiplies integers.
+    return is_quantize(*node) || is_dequantize(*node) || node->is(op::kOutDtype);
+  });
   QDQ_CHECK(found == nodes.end(), kInvalidArgument, "the program is quantized already (node ",
             found == nodes.end() ? "" : (*found)->name(), "); wanted the float model that it was made from");
 }

@@ -106,6 +106,21 @@ TEST(ReferenceGolden, IsWrittenAndReadAsPyTorchDoes) {
   EXPECT_EQ(found, 6);
 }
 
+TEST(ReferenceGolden, IsNotQuantizedAgain) {
+  for (const std::string name : {"linear", "conv2d"}) {
+    Program program = quantized_program(name);
+    rewrite_as_reference_representation(program, Compat::kTorch26);
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config());
+    try {
+      prepare_pt2e(program.clone(), quantizer);
+      ADD_FAILURE() << name << " was quantized twice";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message.find("the program is quantized already"), std::string::npos) << error.message;
+    }
+  }
+}
+
 // Convolutions and max pools as exported programs spell them become integers too, where PyTorch leaves them to their
 // quantize operators.
 TEST(ReferenceGolden, FindsConvolutionsByTheirExportedNames) {
