@@ -391,12 +391,28 @@ void per_tensor(AtenCall& call) {
   call.finish(op, {input, qparams.list});
 }
 
+// Who reads a scale or zero point, which ONNX has as float32 or uint8, as the float64 or int64 that PyTorch has; null
+// if all quantize by it or, where the numbers are the same, cast it.
+const Node* reader_by_dtype(const Node& qparam, bool has_same_numbers) {
+  for (const Node* reader : qparam.users()) {
+    if (is_a(*reader, Family::kQuantize) || is_a(*reader, Family::kDequantize)) continue;
+    if (has_same_numbers && is_a(*reader, Family::kCast)) continue;
+    const Node* behind = is_view(*reader) ? reader_by_dtype(*reader, has_same_numbers) : reader;
+    if (behind != nullptr) return behind;
+  }
+  return nullptr;
+}
+
 // Quantization by the range that the values turn out to have: (input, quant_min, quant_max, eps, dtype). ONNX does it
 // to uint8; int8 is the same integers less 128, so what is dequantized is the same. The operator gives the integers
 // too, as a third item.
 void choose_qparams(AtenCall& call) {
   if (call.integer(2) - call.integer(1) != 255)
     call.refuse("chooses qparams for ", call.integer(2) - call.integer(1) + 1, " integers, ONNX for 256");
+  const bool is_unsigned = call.arg(4).as<DType>() == DType::kU8;
+  for (const Node* item : call.node().users())
+    if (const Node* reader = reader_by_dtype(*item, is_unsigned || item->arg(1) == Argument(0)))
+      call.refuse("gives qparams that ", reader->name(), " computes with, and ONNX has other data types for them");
   const std::vector<std::string> names = call.name_results(3);
   call.file().emit_many("DynamicQuantizeLinear", {as_float(call, 0)}, {}, {names[2], names[0], names[1]});
 }

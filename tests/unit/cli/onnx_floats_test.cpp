@@ -147,6 +147,20 @@ TEST(OnnxFloats, DynamicallyQuantizedBfloat16IsAnInteger) {
   EXPECT_EQ(floats_by_operator(file_of(program)).at("DynamicQuantizeLinear"), std::vector{DType::kF32});
 }
 
+// The reference representation computes with a scale of float64, DynamicQuantizeLinear gives float32.
+TEST(OnnxFloats, QParamsThatAreComputedWithAreRefused) {
+  Builder b(DType::kF32);
+  Node* x = b.input({2, 3});
+  Node* chosen = b.call("quantized_decomposed.choose_qparams.tensor", {x, -128, 127, 1e-7, DType::kS8});
+  const Program program = b.done({b.call("aten.div.Tensor", {x, b.item(chosen, 0)})});
+  try {
+    save_onnx(program);
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message.find("gives qparams that div"), std::string::npos) << error.message;
+  }
+}
+
 TEST(OnnxFloats, WeightsOfRecurrentLayersAreFloat32) {
   Builder b(DType::kBF16);
   Node* x = b.input({5, 2, 3});
