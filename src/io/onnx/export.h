@@ -231,7 +231,8 @@ const char* onnx_name(const std::pair<std::string_view, const char*> (&table)[N]
 }
 
 // Operators in place that write to what others read become functional ones, as far as values and their slices go, and
-// what depends on constants alone and has no form in ONNX is computed. Returns the operators that still do so.
+// what depends on constants alone and has no form in ONNX is computed. Buffers that are written, but that no output
+// depends on, are left out. Returns the operators that still do so.
 std::unordered_set<const Node*> prepare_to_write(Program& program);
 // Whether nobody but the in-place operator sees what it writes to, in a program that was not prepared.
 bool writes_alone(const Node* input);

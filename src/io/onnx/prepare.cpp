@@ -196,6 +196,24 @@ void fold(Program& program, Node* node, Versions& versions) {
   versions.erase(*program.graph, node);
 }
 
+// Leaves out the buffers that the program only computes for its next run, which computes nothing else of them either,
+// such as counts of batches: no output tells what they hold.
+void leave_out_unread_state(Program& program) {
+  Graph& graph = *program.graph;
+  std::unordered_set<std::string> read;
+  std::vector<Node*> writes;
+  for (Node* node : graph.nodes()) {
+    if (node->op() != Node::Op::kGetAttr) continue;
+    for (Node* user : node->users())
+      if (user->users().empty() && written_by(*user) == std::vector<Node*>{node}) writes.push_back(user);
+      else read.insert(node->target());
+  }
+  for (Node* write : writes)
+    if (read.count(write->arg(0).node()->target()) == 0) graph.erase(write);
+  graph.eliminate_dead_code();
+  std::erase_if(program.buffer_mutations, [&](const BufferMutation& each) { return read.count(each.buffer) == 0; });
+}
+
 }  // namespace
 
 bool writes_alone(const Node* input) {
@@ -204,6 +222,7 @@ bool writes_alone(const Node* input) {
 }
 
 std::unordered_set<const Node*> prepare_to_write(Program& program) {
+  leave_out_unread_state(program);
   Places places;
   const std::vector<Node*> nodes = program.graph->nodes();
   for (Node* node : nodes) places.emplace(node, places.size());

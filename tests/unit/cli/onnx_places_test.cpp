@@ -239,5 +239,27 @@ TEST(OnnxSave, WritesToInputsAndBuffersAreRefusedWithARemedy) {
   }
 }
 
+// As batch norms of an exported program count their batches, in both dialects of torch.export.
+TEST(OnnxSave, LeavesOutBuffersThatNoOutputDependsOn) {
+  for (const bool is_in_place : {false, true}) {
+    Program program;
+    Graph& graph = *program.graph;
+    const Tensor values = Tensor::full({2, 3}, DType::kF32, -1);
+    program.add_attribute({"batches", Tensor::scalar(int64_t{0}), Attribute::Kind::kBuffer});
+    Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+    x->meta.val.value = meta_of(values);
+    Node* count = graph.get_attr("batches");
+    count->meta.val.value = TensorMeta{DType::kS64, {}, {}, false};
+    Node* next = graph.call(op::aten(is_in_place ? "add_.Tensor" : "add.Tensor"), {count, int64_t{1}});
+    if (!is_in_place) program.buffer_mutations = {{next->name(), "batches"}};
+    Node* y = graph.call(op::aten("relu.default"), {x});
+    graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})}, {}, "output");
+    infer_shapes(program);
+    const format::OnnxFile file = format::read_onnx_file(save_onnx(program));
+    EXPECT_EQ(file.nodes.size(), 1u);
+    EXPECT_TRUE(file.initializers.empty());
+  }
+}
+
 }  // namespace
 }  // namespace qdq::onnx_places_test
