@@ -220,7 +220,12 @@ void fold_written_constants(Program& program) {
 }
 
 void fold_quantized_constants(Program& program) {
-  fold(program, ConstantNodes(program), [](const Node* node) { return is_a(*node, Family::kQuantize); });
+  const auto is_of_int32 = [](const Node* node) {
+    const TensorMeta* integers = node->arg(0).node() ? node->arg(0).node()->meta.val.tensor() : nullptr;
+    return is_a(*node, Family::kDequantize) && integers && integers->dtype == DType::kS32;
+  };
+  fold(program, ConstantNodes(program),
+       [&](const Node* node) { return is_a(*node, Family::kQuantize) || is_of_int32(node); });
 }
 
 }  // namespace qdq

@@ -19,6 +19,7 @@ void fold_written_constants(Program& program);
 // The same for constants that are quantized, as weights are that fold_quantize = false left in float. It belongs in
 // front of fusion, too, which takes constant integers alone.
 //   get_attr(float) -> quantize -> dequantize -> conv        becomes        get_attr(int8) -> dequantize -> conv
+// int32 constants are dequantized, as biases are: kernels take these in float.
 void fold_quantized_constants(Program& program);
 
 }  // namespace qdq

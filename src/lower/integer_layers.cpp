@@ -48,16 +48,29 @@ std::optional<DType> integers_of(const Node& dequantize) {
   return meta == nullptr ? std::nullopt : std::optional(meta->dtype);
 }
 
+bool has_float_weights(const Node& layer) {
+  if (!is_a(layer, Family::kRecurrent)) {
+    const Node* weight = weight_of(layer);
+    return weight != nullptr && weight->op() != Node::Op::kCallFunction;
+  }
+  const std::vector<Node*> inputs = layer.input_nodes();
+  return std::none_of(inputs.begin(), inputs.end(), [](const Node* input) {
+    return is_dequantized(input) && input->arg(0).node() && input->arg(0).node()->op() == Node::Op::kGetAttr;
+  });
+}
+
 std::string reason_of(const Program& program, const Node& layer, const NodeFate* fate) {
   if (is_a(layer, Family::kEmbedding)) return "its rows are looked up, not multiplied";
   const Node* input = input_of(layer);
-  if (!is_dequantized(input)) return "only its weight is quantized";
+  if (!is_dequantized(input))
+    return is_a(layer, Family::kMatmul) ? "only one of its operands is quantized" : "only its weight is quantized";
   const std::optional<DType> dtype = integers_of(*input);
   if (dtype && *dtype != DType::kU8 && *dtype != DType::kS8)
     return concat("its activations are ", to_string(*dtype), ", and the integer kernels take 8 bits");
   if (layer.is(op::kConv2d) || layer.is(op::kLinear))
     if (std::string obstacle = int8_product_obstacle(program, layer); !obstacle.empty()) return obstacle;
-  if (fate != nullptr && !fate->refusal.empty() && fate->refusal != "no step does this operator") return fate->refusal;
+  const bool is_told = fate != nullptr && !fate->refusal.empty() && fate->refusal != "no step does this operator";
+  if (is_told && !is_a(layer, Family::kRecurrent)) return fate->refusal;  // these have no one shape
   return concat("no integer kernel does ", short_name(layer.target()));
 }
 
@@ -99,8 +112,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
     if (node->op() != Node::Op::kCallFunction || !may_be_quantized(*node)) continue;
     const std::vector<Node*> inputs = node->input_nodes();
     if (std::none_of(inputs.begin(), inputs.end(), is_dequantized)) continue;
-    const Node* weight = weight_of(*node);
-    if (weight != nullptr && weight->op() != Node::Op::kCallFunction) continue;  // a float layer behind rounded values
+    if (has_float_weights(*node)) continue;  // a float layer behind rounded values
     ++out.total;
     const auto found = fate_of.find(node->name());
     const NodeFate* fate = found == fate_of.end() ? nullptr : found->second;

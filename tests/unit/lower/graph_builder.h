@@ -88,6 +88,10 @@ class GraphBuilder {
     for (float& x : values.span<float>()) x = std::uniform_real_distribution<float>(low, high)(random_);
     return constant(values);
   }
+  // All are `value`.
+  Node* integers(Shape sizes, int64_t value) {
+    return constant(Tensor::full(std::move(sizes), DType::kS32, static_cast<double>(value)));
+  }
   Node* conv(Node* x, Shape weight_sizes, int pad = 0, int groups = 1) {
     const Argument::List one{1, 1}, padding{pad, pad};
     Tensor bias = Tensor::empty({weight_sizes[0]}, DType::kF32);

@@ -34,15 +34,17 @@ TEST(IntegerLayers, SaysWhyALayerIsMultipliedInFloats) {
       g.call("torch.ops.aten.conv_transpose2d.input", {g.round(alone, 0.05, 128), g.weight({8, 4, 2, 2})});
   Node* product =
       g.call("torch.ops.aten.matmul.default", {g.round(transposed, 0.05, 128), g.round(transposed, 0.04, 100)});
-  const IntegerLayers found = integer_layers(g.done({g.conv(g.round(product, 0.05, 128), {2, 4, 1, 1})}));
-  EXPECT_EQ(found.total, 5u);
-  ASSERT_EQ(found.in_float.size(), 4u);
+  Node* half = g.call("torch.ops.aten.matmul.default", {product, g.round(product, 0.05, 128)});
+  const IntegerLayers found = integer_layers(g.done({g.conv(g.round(half, 0.05, 128), {2, 4, 1, 1})}));
+  EXPECT_EQ(found.total, 6u);
+  ASSERT_EQ(found.in_float.size(), 5u);
   EXPECT_THAT(found.in_float[0].reason, HasSubstr("its activations are int16"));
   EXPECT_EQ(found.in_float[1].reason, "only its weight is quantized");
   EXPECT_EQ(found.in_float[2].reason, "no integer kernel does aten.conv_transpose2d.input");
   EXPECT_EQ(found.in_float[3].reason, "no integer kernel does aten.matmul.default");
+  EXPECT_EQ(found.in_float[4].reason, "only one of its operands is quantized");
   const std::string text = float_layers_text(found);
-  EXPECT_THAT(text, HasSubstr("in float here     4 of 5 quantized layers"));
+  EXPECT_THAT(text, HasSubstr("in float here     5 of 6 quantized layers"));
   EXPECT_THAT(text, HasSubstr(found.in_float[1].node + ": only its weight is quantized"));
 }
 
@@ -154,6 +156,44 @@ TEST(IntegerLayers, TakesFloatWeightsThatAreQuantizedInTheGraph) {
   EXPECT_TRUE(std::any_of(steps.begin(), steps.end(),
                           [](const PlanStep& step) { return step.weights() && !step.weights()->is_float(); }));
   EXPECT_LE(difference_from("reference", program, {1, 3, 6, 6}).relative, 2e-2);
+}
+
+// Quantizers for accelerators derive them from the scales of inputs and weights.
+TEST(IntegerLayers, TakesBiasesOfInt32) {
+  for (const bool is_folded : {true, false}) {
+    GraphBuilder g;
+    const List one{1, 1};
+    Node* bias = g.q(g.floats({8}), 1e-5, 0, DType::kS32);
+    if (is_folded) bias = g.integers({8}, 40000);
+    Node* real = g.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default",
+                        {bias, 1e-5, 0, min_of(DType::kS32), max_of(DType::kS32), DType::kS32});
+    Node* x = g.call("torch.ops.aten.conv2d.default",
+                     {g.round(g.input({1, 3, 6, 6}), 0.03, 128), g.weight({8, 3, 3, 3}), real, one, one});
+    const Program program = g.done({g.round(x, 0.05, 120)});
+    EXPECT_EQ(integer_layers(program).total, 1u);
+    EXPECT_EQ(float_layers_text(integer_layers(program)), "");
+    EXPECT_LE(difference_from("reference", program, {1, 3, 6, 6}).relative, 2e-2);
+  }
+}
+
+TEST(IntegerLayers, CountsRecurrentLayersByTheirWeights) {
+  for (const bool has_integers : {false, true}) {
+    GraphBuilder g;
+    Node* x = g.round(
+        g.call("torch.ops.aten.linear.default", {g.round(g.input({1, 5, 6}), 0.03, 128), g.weight({4, 6})}), 0.05, 120);
+    const auto weight = [&](Shape sizes) {
+      return has_integers ? g.weight(std::move(sizes)) : g.floats(std::move(sizes));
+    };
+    Node* zeros = g.call("torch.ops.aten.zeros.default", {Argument(List{1, 5, 3})});
+    const List parameters{weight({12, 4}), weight({12, 3}), g.floats({12}), g.floats({12})};
+    Node* all =
+        g.call("torch.ops.aten.lstm.input", {x, List{zeros, zeros}, parameters, true, 1, 0.0, false, false, false});
+    const IntegerLayers found = integer_layers(g.done({g.call("operator.getitem", {all, 0})}));
+    EXPECT_EQ(found.total, has_integers ? 2u : 1u);
+    ASSERT_EQ(found.in_float.size(), has_integers ? 1u : 0u);
+    if (!has_integers) continue;
+    EXPECT_EQ(found.in_float[0].reason, "no integer kernel does aten.lstm.input");
+  }
 }
 
 TEST(IntegerLayers, AsksForRowsOfEmbeddings) {
