@@ -166,11 +166,12 @@ class Versions {
   std::unordered_map<const Node*, std::vector<const Node*>> views_;  // of each value, as far as they may be read again
 };
 
-// What depends on constants alone, and is one tensor.
+// What depends on constants alone, and is one tensor. ONNX dequantizes int32, but does not quantize to it.
 bool is_foldable(const Node& node) {
   const std::vector<Node*> inputs = node.input_nodes();
   const TensorMeta* meta = node.meta.val.tensor();
-  if (meta == nullptr || has_onnx_form(node)) return false;
+  if (meta == nullptr) return false;
+  if (has_onnx_form(node) && !(is_a(node, Family::kQuantize) && meta->dtype == DType::kS32)) return false;
   if (!std::all_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->op() == Node::Op::kGetAttr; }))
     return false;
   const bool is_known =

@@ -261,5 +261,25 @@ TEST(OnnxSave, LeavesOutBuffersThatNoOutputDependsOn) {
   }
 }
 
+// A bias that convert_pt2e(fold_quantize=False) left in float: ONNX does not quantize to int32.
+TEST(OnnxSave, QuantizesConstantsToInt32Itself) {
+  Program program;
+  Graph& graph = *program.graph;
+  const Tensor values = Tensor::full({3}, DType::kF32, 0.25);
+  program.add_attribute({"bias", values, Attribute::Kind::kParameter});
+  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
+  Node* bias = graph.get_attr("bias");
+  for (Node* node : {x, bias}) node->meta.val.value = meta_of(values);
+  const auto with_qparams = [&](std::string_view name, Node* input) {
+    return graph.call(std::string(name), {input, 1e-4, 0, min_of(DType::kS32), max_of(DType::kS32), DType::kS32});
+  };
+  Node* real = with_qparams(op::kDequantize, with_qparams(op::kQuantize, bias));
+  Node* y = graph.call(op::aten("add.Tensor"), {x, real});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})}, {}, "output");
+  infer_shapes(program);
+  const std::vector<Tensor> found = Interpreter(load_onnx(save_onnx(program)), {}).run({{values}});
+  EXPECT_NEAR(found[0].data<float>()[0], 0.5, 1e-6);
+}
+
 }  // namespace
 }  // namespace qdq::onnx_places_test
