@@ -37,6 +37,7 @@ class ProgramReader {
     const Place nodes = graph["nodes"];
     for (size_t i = 0; i < nodes.size(); ++i) read_node(nodes[i]);
     read_outputs(graph["outputs"], signature["output_specs"]);
+    leave_out_answers();
     read_calling_convention(module["module_call_graph"]);
     return std::move(program_);
   }
@@ -543,6 +544,21 @@ class ProgramReader {
       }
     }
     graph().create(Node::Op::kOutput, "output", {Argument(std::move(results))}, {}, "output");
+  }
+
+  // What the model asked PyTorch while it was exported, such as whether a mask allows a nested tensor, stays in the
+  // graph though nobody reads it. qdq need not have such an operator.
+  void leave_out_answers() {
+    const std::vector<BufferMutation>& written = program_.buffer_mutations;
+    for (Node* node = graph().last(); node != nullptr;) {
+      Node* before = node->prev();
+      const bool is_unknown = node->op() == Node::Op::kCallFunction && space_of(node->target()) == "aten" &&
+                              !base_name(node->target()).ends_with("_") && find_op(node->target()) == nullptr;
+      if (is_unknown && node->users().empty() &&
+          std::none_of(written.begin(), written.end(), [&](const auto& each) { return each.node == node->name(); }))
+        graph().erase(node);
+      node = before;
+    }
   }
 
   void read_calling_convention(const Place& calls) {

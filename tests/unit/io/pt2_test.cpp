@@ -191,6 +191,21 @@ TEST(LoadPt2, ReadsTensorsThatNeedNotBeThere) {
   EXPECT_EQ(to_text(*load_pt2(file).graph), to_text(*golden("conv_net").graph));
 }
 
+// As nn.TransformerEncoder leaves it, which asks whether its mask allows a nested tensor.
+TEST(LoadPt2, LeavesOutUnknownOperatorsOfPyTorchThatNobodyReads) {
+  for (const std::string space : {"aten", "mine"}) {
+    const format::Bytes file = with_json("conv_net", "serialized_exported_program.json", [&](Json& program) {
+      Json& nodes = program["graph_module"]["graph"]["nodes"];
+      Json question = nodes[0];
+      question["target"] = "torch.ops." + space + "._nested_tensor_from_mask_left_aligned.default";
+      question["outputs"] = Json::array({{{"as_none", true}}});
+      nodes.push_back(question);
+    });
+    const std::string text = to_text(*load_pt2(file).graph);
+    EXPECT_EQ(text.find("left_aligned") == std::string::npos, space == "aten") << text;
+  }
+}
+
 TEST(LoadPt2, SharesStoragesAsTheFileDoes) {
   for (const std::string file : {"shared", "shared_archive", "shared_archive28"}) {
     const Program program = golden(file);
