@@ -67,6 +67,18 @@ Tensor shares_of_image(AtenCall& call, const std::vector<int64_t>& kernel, const
   return out;
 }
 
+// Whether a window along a known axis would begin in the padding behind the image, where PyTorch has none.
+bool leaves_out_windows(AtenCall& call, const std::vector<int64_t>& kernel, const std::vector<int64_t>& strides,
+                        const std::vector<int64_t>& padding) {
+  const size_t first = call.rank(0) - kernel.size();
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    const int64_t in = call.meta(0).sizes[first + i].constant().value_or(0),
+                  windows = call.result().sizes[first + i].constant().value_or(0);
+    if ((in + 2 * padding[i] - kernel[i] + strides[i] - 1) / strides[i] + 1 > windows) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string mean_with_padding(AtenCall& call, const std::string& input, const std::vector<int64_t>& kernel,
@@ -78,7 +90,14 @@ std::string mean_with_padding(AtenCall& call, const std::string& input, const st
     std::vector<int64_t> both = padding;
     both.insert(both.end(), padding.begin(), padding.end());
     attributes.add("pads", both);
-    const std::string mean = call.emit("AveragePool", {input}, attributes);
+    std::string mean = call.emit("AveragePool", {input}, attributes);
+    // onnx infers a size with a last window that begins behind the image, which no runtime computes.
+    std::vector<int64_t> windows, places;
+    for (size_t i = 0; i < axes; ++i) windows.push_back(shares.size(static_cast<int64_t>(i) + 2));
+    for (size_t i = 0; i < axes; ++i) places.push_back(static_cast<int64_t>(i) + 2);
+    if (leaves_out_windows(call, kernel, strides, padding))
+      mean = call.emit("Slice", {mean, call.integers_as_tensor(std::vector<int64_t>(axes, 0)),
+                                 call.integers_as_tensor(windows), call.integers_as_tensor(places)});
     return call.emit("Mul", {mean, call.file().constant(shares.to(dtype), call.node().name() + "_shares")});
   }
   std::vector<int64_t> pads(2 * axes + 4, 0), reach, places;
