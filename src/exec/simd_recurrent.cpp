@@ -73,21 +73,21 @@ class RecurrentOp : public CompiledOp {
     std::vector<Tensor> states = cell_ == Cell::kLstm ? call.tensors(1) : std::vector<Tensor>{call.tensor(1)};
     const bool biases = call.boolean(3), batch_first = call.boolean(8);
     const int64_t layers = call.integer(4), directions = call.boolean(7) ? 2 : 1;
-    const size_t each = biases ? 4 : 2;
-    if (!fits(given, states, params, biases, layers, directions, batch_first) || call.boolean(6))
+    const size_t each = parameters_of_cell(params.size(), biases, layers * directions);
+    if (!fits(given, states, params, each, layers, directions, batch_first) || call.boolean(6))
       return run_reference(call, "an operand is empty, not float32 or does not fit the others, or it is in training");
     packed_.resize(params.size());
     // [time, batch, features]
     Tensor x = (batch_first ? given.transpose(0, 1) : given).contiguous();
     for (Tensor& state : states) state = state.clone();
-    const int64_t T = x.size(0), N = x.size(1), H = states[0].size(2);
+    const int64_t T = x.size(0), N = x.size(1), H = states.back().size(2), P = states[0].size(2);
     for (int64_t layer = 0; layer < layers; ++layer) {
-      const Tensor out = uninitialized({T, N, H * directions}, DType::kF32);
+      const Tensor out = uninitialized({T, N, P * directions}, DType::kF32);
       for (int64_t direction = 0; direction < directions; ++direction) {
         const int64_t index = layer * directions + direction;
         float* c = cell_ == Cell::kLstm ? states[1].data<float>() + index * N * H : nullptr;
         run_direction(x, params, static_cast<size_t>(index) * each, biases, direction == 1,
-                      states[0].data<float>() + index * N * H, c, H, out, direction * H);
+                      states[0].data<float>() + index * N * P, c, H, out, direction * P, each % 2 == 1);
       }
       x = out;
     }
@@ -97,20 +97,30 @@ class RecurrentOp : public CompiledOp {
   }
 
  private:
-  bool fits(const Tensor& x, const std::vector<Tensor>& states, const std::vector<Tensor>& params, bool biases,
+  // An LSTM with projections has one more.
+  size_t parameters_of_cell(size_t all, bool biases, int64_t cells) const {
+    const size_t each = biases ? 4 : 2;
+    return cell_ == Cell::kLstm && cells > 0 && all == static_cast<size_t>(cells) * (each + 1) ? each + 1 : each;
+  }
+
+  bool fits(const Tensor& x, const std::vector<Tensor>& states, const std::vector<Tensor>& params, size_t each,
             int64_t layers, int64_t directions, bool batch_first) const {
-    const size_t each = biases ? 4 : 2, count = cell_ == Cell::kLstm ? 2 : 1;
+    const size_t count = cell_ == Cell::kLstm ? 2 : 1;
+    const bool projects = each % 2 == 1;
     if (!is_f32(x) || x.dim() != 3 || x.numel() == 0 || layers < 1 || layers > static_cast<int64_t>(params.size()) ||
         params.size() != static_cast<size_t>(layers * directions) * each || states.size() != count)
       return false;
-    const int64_t N = x.size(batch_first ? 0 : 1), H = states[0].dim() == 3 ? states[0].size(2) : 0;
-    for (const Tensor& state : states)
-      if (!is_f32(state) || state.sizes() != Shape{layers * directions, N, H} || H == 0) return false;
+    const auto features = [](const Tensor& state) { return state.dim() == 3 ? state.size(2) : 0; };
+    const int64_t N = x.size(batch_first ? 0 : 1), P = features(states[0]), H = projects ? features(states[1]) : P;
+    for (size_t i = 0; i < count; ++i)
+      if (!is_f32(states[i]) || states[i].sizes() != Shape{layers * directions, N, i == 0 ? P : H} || P * H == 0)
+        return false;
     for (size_t i = 0; i < params.size(); ++i) {
-      const int64_t in = i / each < static_cast<size_t>(directions) ? x.size(2) : H * directions;
-      const Shape wanted = i % each == 0   ? Shape{gates_of(cell_) * H, in}
-                           : i % each == 1 ? Shape{gates_of(cell_) * H, H}
-                                           : Shape{gates_of(cell_) * H};
+      const int64_t in = i / each < static_cast<size_t>(directions) ? x.size(2) : P * directions;
+      const Shape wanted = i % each == 0                      ? Shape{gates_of(cell_) * H, in}
+                           : i % each == 1                    ? Shape{gates_of(cell_) * H, P}
+                           : projects && i % each == each - 1 ? Shape{P, H}
+                                                              : Shape{gates_of(cell_) * H};
       if (!is_f32(params[i]) || params[i].sizes() != wanted) return false;
     }
     return true;
@@ -121,8 +131,9 @@ class RecurrentOp : public CompiledOp {
   }
 
   // One layer in one direction over x [T, N, in]; h and c [N, H] are its states, `out` [T, N, .] gets h at `column`.
+  // With a projection h is [N, P], the product of that with what it would be without.
   void run_direction(const Tensor& x, const std::vector<Tensor>& params, size_t first, bool biases, bool backward,
-                     float* h, float* c, int64_t H, const Tensor& out, int64_t column) {
+                     float* h, float* c, int64_t H, const Tensor& out, int64_t column, bool projects) {
     const int64_t T = x.size(0), N = x.size(1), width = gates_of(cell_) * H, stride = out.size(2);
     const kernel::PackedRows of_input = packed(params, first), of_state = packed(params, first + 1);
     const Tensor input_bias = biases ? params[first + 2].contiguous() : Tensor(),
@@ -130,16 +141,20 @@ class RecurrentOp : public CompiledOp {
     const Tensor inputs = uninitialized({T, N, width}, DType::kF32), sums = uninitialized({N, width}, DType::kF32);
     kernel::linear_f32(x.data<float>(), T * N, of_input, biases ? input_bias.data<float>() : nullptr,
                        inputs.data<float>());
+    const size_t last = first + (biases ? 4 : 2);
+    const kernel::PackedRows projection = projects ? packed(params, last) : kernel::PackedRows();
+    const int64_t P = projects ? params[last].size(0) : H;
+    const Tensor whole = projects ? uninitialized({N, H}, DType::kF32) : Tensor();
+    float* const states = projects ? whole.data<float>() : h;
     std::vector<float> scratch(static_cast<size_t>(H));
     for (int64_t turn = 0; turn < T; ++turn) {
       const int64_t time = backward ? T - 1 - turn : turn;
       kernel::linear_f32(h, N, of_state, biases ? state_bias.data<float>() : nullptr, sums.data<float>());
-      for (int64_t n = 0; n < N; ++n) {
-        float* state = h + n * H;
-        step(cell_, inputs.data<float>() + (time * N + n) * width, sums.data<float>() + n * width, H, state,
+      for (int64_t n = 0; n < N; ++n)
+        step(cell_, inputs.data<float>() + (time * N + n) * width, sums.data<float>() + n * width, H, states + n * H,
              c == nullptr ? nullptr : c + n * H, scratch.data());
-        std::copy_n(state, H, out.data<float>() + (time * N + n) * stride + column);
-      }
+      if (projects) kernel::linear_f32(states, N, projection, nullptr, h);
+      for (int64_t n = 0; n < N; ++n) std::copy_n(h + n * P, P, out.data<float>() + (time * N + n) * stride + column);
     }
   }
 

@@ -13,17 +13,22 @@ int64_t gates_of(Cell cell) { return cell == Cell::kLstm ? 4 : cell == Cell::kGr
 
 // (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first). hx is a list [h, c] for
 // lstm, else h. params, for each layer and direction: w_ih [G H, in], w_hh [G H, H] and, with biases, b_ih, b_hh [G H].
+// An lstm with projections (proj_size) has another one, w_hr [P, H]: h becomes w_hr h, so that w_hh is [G H, P], h and
+// what is given have P features, c has H.
 struct Net {
-  bool has_biases, bidirectional, batch_first;
+  bool has_biases, bidirectional, batch_first, projects;
   int64_t layers, directions;
+  size_t per_cell;  // parameters
 };
-template <class T> Net read_net(const Call<T>& call) {
-  Net net{call.boolean(3), call.boolean(7), call.boolean(8), call.integer(4), call.boolean(7) ? 2 : 1};
-  const size_t count = call.tensors(2).size();
-  QDQ_CHECK(net.layers >= 1 && net.layers <= static_cast<int64_t>(count) &&
-                count == static_cast<size_t>(net.layers * net.directions * (net.has_biases ? 4 : 2)),
-            kUnsupported, call.op().target, " got ", count, " parameters for ", net.layers, " layers and ",
-            net.directions, " directions; projections are not supported");
+template <class T> Net read_net(const Call<T>& call, Cell cell) {
+  Net net{call.boolean(3), call.boolean(7), call.boolean(8), false, call.integer(4), call.boolean(7) ? 2 : 1, 0};
+  const size_t count = call.tensors(2).size(), biases = net.has_biases ? 2 : 0;
+  const bool is_possible = net.layers >= 1 && net.layers <= static_cast<int64_t>(count);
+  const size_t cells = is_possible ? static_cast<size_t>(net.layers * net.directions) : 1;
+  net.projects = cell == Cell::kLstm && count == cells * (3 + biases);
+  net.per_cell = 2 + biases + (net.projects ? 1 : 0);
+  QDQ_CHECK(is_possible && count == cells * net.per_cell, kInvalidArgument, call.op().target, " got ", count,
+            " parameters for ", net.layers, " layers and ", net.directions, " directions");
   return net;
 }
 template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
@@ -35,25 +40,27 @@ template <class T> std::vector<T> states_of(const Call<T>& call, Cell cell) {
 
 MetaValue infer_cell(const Call<TensorMeta>& call, Cell cell) {
   const TensorMeta& x = call.tensor(0);
-  const Net net = read_net(call);
+  const Net net = read_net(call, cell);
   QDQ_CHECK(x.sizes.size() == 3, kInvalidArgument, call.op().target, " needs an input of 3 dimensions, found shape ",
             to_string(x.sizes));
   const std::vector<TensorMeta> states = states_of(call, cell), params = call.tensors(2);
-  const SymInt batch = x.sizes[net.batch_first ? 0 : 1],
-               hidden = states[0].sizes.empty() ? SymInt(0) : states[0].sizes.back();
-  for (const TensorMeta& state : states) {
+  const auto features = [](const TensorMeta& state) { return state.sizes.empty() ? SymInt(0) : state.sizes.back(); };
+  const SymInt batch = x.sizes[net.batch_first ? 0 : 1], hidden = features(states[0]),
+               whole = net.projects ? features(states[1]) : hidden;
+  for (size_t i = 0; i < states.size(); ++i) {
+    const TensorMeta& state = states[i];
     QDQ_CHECK(state.sizes.size() == 3 && may_be_equal(state.sizes[0], SymInt(net.layers * net.directions)) &&
-                  may_be_equal(state.sizes[1], batch) && may_be_equal(state.sizes[2], hidden),
+                  may_be_equal(state.sizes[1], batch) && may_be_equal(state.sizes[2], i == 0 ? hidden : whole),
               kInvalidArgument, call.op().target, " got a state of shape ", to_string(state.sizes),
               " for an input of shape ", to_string(x.sizes));
   }
-  const SymInt rows = hidden * SymInt(gates_of(cell));
-  const size_t per_cell = net.has_biases ? 4 : 2;
+  const SymInt rows = whole * SymInt(gates_of(cell));
   for (size_t i = 0; i < params.size(); ++i) {
-    const bool first_layer = i < per_cell * static_cast<size_t>(net.directions);
+    const bool first_layer = i < net.per_cell * static_cast<size_t>(net.directions);
     SymShape wanted{rows};
-    if (i % per_cell == 0) wanted.push_back(first_layer ? x.sizes[2] : hidden * SymInt(net.directions));
-    if (i % per_cell == 1) wanted.push_back(hidden);
+    if (i % net.per_cell == 0) wanted.push_back(first_layer ? x.sizes[2] : hidden * SymInt(net.directions));
+    if (i % net.per_cell == 1) wanted.push_back(hidden);
+    if (net.projects && i % net.per_cell == net.per_cell - 1) wanted = {hidden, whole};
     bool fits = params[i].sizes.size() == wanted.size();
     for (size_t a = 0; fits && a < wanted.size(); ++a) fits = may_be_equal(params[i].sizes[a], wanted[a]);
     QDQ_CHECK(fits, kInvalidArgument, call.op().target, " needs parameter ", i, " of shape ", to_string(wanted),
@@ -109,7 +116,7 @@ void step(Cell cell, const std::vector<double>& input, const std::vector<double>
 
 Value eval_cell(const Call<Tensor>& call, Cell cell) {
   infer_call(call);
-  const Net net = read_net(call);
+  const Net net = read_net(call, cell);
   QDQ_CHECK(!call.boolean(6) || call.number(5) == 0 || net.layers == 1, kUnsupported, call.op().target,
             " with dropout draws random numbers: export the model in evaluation mode");
   const DType dtype = call.tensor(0).dtype();
@@ -121,26 +128,31 @@ Value eval_cell(const Call<Tensor>& call, Cell cell) {
     std::vector<Tensor> states;
     for (const Tensor& state : states_of(call, cell)) states.push_back(state.to(t).clone());
     const std::vector<Tensor> given = call.tensors(2);
-    const int64_t T = x.size(0), N = x.size(1), H = states[0].size(2);
-    const size_t per_cell = net.has_biases ? 4 : 2;
+    const int64_t T = x.size(0), N = x.size(1), H = states.back().size(2), P = states[0].size(2);
     std::vector<double> input(static_cast<size_t>(gates_of(cell) * H)), hidden(input.size());
+    std::vector<double> projected(static_cast<size_t>(P));
+    std::vector<C> whole(static_cast<size_t>(H));  // h in front of the projection
     for (int64_t layer = 0; layer < net.layers; ++layer) {
-      const Tensor out = Tensor::empty({T, N, H * net.directions}, t);
+      const Tensor out = Tensor::empty({T, N, P * net.directions}, t);
       for (int64_t direction = 0; direction < net.directions; ++direction) {
         const int64_t index = layer * net.directions + direction;
         std::vector<Tensor> params;
-        for (size_t i = 0; i < per_cell; ++i)
-          params.push_back(given[static_cast<size_t>(index) * per_cell + i].to(t).contiguous());
+        for (size_t i = 0; i < net.per_cell; ++i)
+          params.push_back(given[static_cast<size_t>(index) * net.per_cell + i].to(t).contiguous());
         for (int64_t turn = 0; turn < T; ++turn) {
           const int64_t time = direction == 0 ? turn : T - 1 - turn;
           for (int64_t n = 0; n < N; ++n) {
-            C* h = states[0].data<C>() + (index * N + n) * H;
+            C* h = states[0].data<C>() + (index * N + n) * P;
             C* c = cell == Cell::kLstm ? states[1].data<C>() + (index * N + n) * H : nullptr;
             project<C>(params[0], net.has_biases ? &params[2] : nullptr, x.data<C>() + (time * N + n) * x.size(2),
                        input);
             project<C>(params[1], net.has_biases ? &params[3] : nullptr, h, hidden);
-            step<C>(cell, input, hidden, H, h, c);
-            std::copy_n(h, H, out.data<C>() + (time * N + n) * H * net.directions + direction * H);
+            step<C>(cell, input, hidden, H, net.projects ? whole.data() : h, c);
+            if (net.projects) {
+              project<C>(params.back(), nullptr, whole.data(), projected);
+              std::transform(projected.begin(), projected.end(), h, [](double value) { return static_cast<C>(value); });
+            }
+            std::copy_n(h, P, out.data<C>() + (time * N + n) * P * net.directions + direction * P);
           }
         }
       }

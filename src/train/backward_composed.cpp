@@ -394,6 +394,8 @@ template <Cell cell> Terms recurrent(const BackwardCall& c) {
             " has no gradient with dropout between its layers; export the model with dropout = 0");
   const bool has_biases = c.call.boolean(3), both_ways = c.call.boolean(7), batch_first = c.call.boolean(8);
   const int64_t layers = c.call.integer(4), directions = both_ways ? 2 : 1;
+  QDQ_CHECK(c.call.tensors(2).size() == static_cast<size_t>(layers * directions * (has_biases ? 4 : 2)), kUnsupported,
+            c.call.op().target, " has no gradient with projections (proj_size)");
   Composition of(c);
   Term x = of.argument(0);
   if (batch_first) x = of.call("transpose.int", {x, Value(0), Value(1)});

@@ -917,6 +917,10 @@ def recurrence():
     h = lambda cells: rand(cells, N, H)
     case("lstm.input", x, [h(1), h(1)], params(4, 1, 1, True), True, 1, 0.0, False, False, False, tol=tol)
     case("lstm.input", B(rand(N, T, I)), [h(4), h(4)], params(4, 2, 2, True), True, 2, 0.5, False, True, True, tol=tol)
+    projected = [w for i in (I, 2 * 2) for _ in range(2) for w in (rand(4 * H, i), rand(4 * H, 2), rand(2, H))]
+    case("lstm.input", x, [rand(4, N, 2), h(4)], projected, False, 2, 0.0, False, True, False, tol=tol)
+    projected = [rand(4 * H, I), rand(4 * H, 2), rand(4 * H), rand(4 * H), rand(2, H)]
+    case("lstm.input", B(rand(N, T, I)), [rand(1, N, 2), h(1)], projected, True, 1, 0.0, False, False, True, tol=tol)
     case("gru.input", B(rand(N, T, I)), h(1), params(3, 1, 1, True), True, 1, 0.0, False, False, True, tol=tol)
     case("gru.input", x, h(4), params(3, 2, 2, False), False, 2, 0.0, False, True, False, tol=tol)
     case("rnn_tanh.input", x, h(2), params(1, 1, 2, True), True, 1, 0.0, False, True, False, tol=tol)

@@ -292,22 +292,27 @@ TEST(SimdBackend, RunsRecurrentLayersAsTheReferenceDoes) {
   using List = Argument::List;
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
   constexpr int64_t T = 5, N = 2, I = 3, H = 19;
-  for (const auto& [op, gates] : {std::pair("lstm.input", 4), std::pair("gru.input", 3), std::pair("rnn_tanh.input", 1),
-                                  std::pair("rnn_relu.input", 1)})
+  struct Net {
+    const char* op;
+    int64_t gates, P;  // P other than H: with projections
+  };
+  for (const auto& [op, gates, P] : {Net{"lstm.input", 4, H}, Net{"lstm.input", 4, 7}, Net{"gru.input", 3, H},
+                                     Net{"rnn_tanh.input", 1, H}, Net{"rnn_relu.input", 1, H}})
     for (const bool has_biases : {false, true})
       for (const bool is_batch_first : {false, true}) {
         Program program;
         Node* x = placeholder(program, "x", is_batch_first ? SymShape{N, T, I} : SymShape{T, N, I});
-        List states{attribute(program, "h", counting({4, N, H}, 0.0173f, -0.5f))}, params;
+        List states{attribute(program, "h", counting({4, N, P}, 0.0173f, -0.5f))}, params;
         if (gates == 4) states.push_back(attribute(program, "c", counting({4, N, H}, -0.0121f, 0.4f)));
         for (int64_t i = 0; i < 4; ++i) {
           const auto add = [&](const char* name, const Shape& sizes) {
             params.push_back(attribute(program, concat(name, i), counting(sizes, 0.0237f, -0.3f)));
           };
-          add("w_ih", {gates * H, i < 2 ? I : 2 * H});
-          add("w_hh", {gates * H, H});
+          add("w_ih", {gates * H, i < 2 ? I : 2 * P});
+          add("w_hh", {gates * H, P});
           if (has_biases) add("b_ih", {gates * H});
           if (has_biases) add("b_hh", {gates * H});
+          if (P != H) add("w_hr", {P, H});
         }
         Node* node = program.graph->call(
             concat("torch.ops.aten.", op),
