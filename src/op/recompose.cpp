@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "graph/dead_code.h"
+#include "op/einsum.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/spelled_out.h"
@@ -211,6 +212,29 @@ class Products {
       become(sum, "linear.default", {node->arg(0), node->arg(1), bias});
   }
 
+  // The product of a tensor and a constant.
+  void recompose_einsum(Node* node) {
+    const Argument::List& operands = node->arg(1).list();
+    if (operands.size() != 2 || is_constant(operands[0]) == is_constant(operands[1])) return;
+    const size_t weight = is_constant(operands[0]) ? 0 : 1;
+    Node *x = operands[1 - weight].node(), *constant = operands[weight].node();
+    const TensorMeta *input = x->meta.val.tensor(), *matrix = constant->meta.val.tensor();
+    const std::optional<EinsumLayer> layer =
+        input && matrix ? layer_of_einsum(node->arg(0).as<std::string>(), *input, *matrix, weight) : std::nullopt;
+    if (!layer) return;
+    const auto point = node->graph().insert_before(node);
+    Node* linear = linear_of_einsum(*layer, x, constant, [&](std::string_view name, std::vector<Argument> args) {
+      Node* made = node->graph().call(op::aten(name), std::move(args), {}, std::string(name.substr(0, name.find('.'))));
+      made->meta.nn_module_stack = node->meta.nn_module_stack;
+      infer_value(*made);
+      return made;
+    });
+    node->set_target(linear->target());
+    node->set_args(linear->args());
+    node->set_kwargs({});
+    node->graph().erase(linear);
+  }
+
   // Constants that only their transposes stand for now.
   void erase_unused() {
     if (!transposed_.empty()) program_.erase_unused_attributes();
@@ -220,6 +244,10 @@ class Products {
   bool is_constant_matrix(const Node* node) const {
     const SymShape* sizes = sizes_of(node);
     return sizes && sizes->size() == 2 && constants_.count(node->name()) != 0;
+  }
+
+  bool is_constant(const Argument& operand) const {
+    return operand.is_node() && constants_.count(operand.node()->name()) != 0;
   }
 
   bool computes_of_constants(const Node& node) const {
@@ -366,6 +394,7 @@ void recompose(Program& program) {
       }
     if (!is_float(*node)) continue;
     if (is_aten(node, "addmm.default") || is_aten(node, "mm.default")) products.recompose(node);
+    if (is_aten(node, "einsum.default")) products.recompose_einsum(node);
     if (is_aten(node, "matmul.default")) products.recompose_spread(node);
     if (is_aten(node, "matmul.default")) join_attention_parts(node);
     if (!join_hard_curve(node)) join_silu(node);

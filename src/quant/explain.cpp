@@ -125,6 +125,13 @@ bool is_sum_or_product(const Node& node) {
   return is_a(node, Family::kAdd) || is_a(node, Family::kMultiply) || is_a(node, Family::kMatmul);
 }
 
+// Whether it is a product of several tensors, of which one is a parameter; quantizers have no pattern for these.
+bool multiplies_by_parameter(const Node& node) {
+  if (!node.is(op::aten("einsum.default")) && !node.is(op::aten("bilinear.default"))) return false;
+  const std::vector<Node*> inputs = node.input_nodes();
+  return std::any_of(inputs.begin(), inputs.end(), [](const Node* n) { return n->op() == Node::Op::kGetAttr; });
+}
+
 // Sums and products of two float tensors, and operators with weights; normalisations have a weight too, but nobody
 // computes them on integers.
 bool is_layer(const Node& node) {
@@ -133,14 +140,14 @@ bool is_layer(const Node& node) {
     return input_of(node) && other_of(node) && (!result || is_floating(result->dtype));
   }
   if (is_a(node, Family::kBatchNorm) || is_a(node, Family::kNorm)) return false;
-  return is_a(node, Family::kRecurrent) || weight_of(node);
+  return is_a(node, Family::kRecurrent) || weight_of(node) || multiplies_by_parameter(node);
 }
 
 // Whether the operator computes on integers, alone or fused with one in front of it, or reads its weights from them.
 bool is_quantized(const Prepared& prepared, const Node& node) {
+  if (multiplies_by_parameter(node)) return false;
   if (!is_sum_or_product(node)) {
-    const std::vector<Node*> weights =
-        is_a(node, Family::kRecurrent) ? node.input_nodes() : std::vector<Node*>{weight_of(node)};
+    const std::vector<Node*> weights = weight_of(node) ? std::vector<Node*>{weight_of(node)} : node.input_nodes();
     return std::any_of(weights.begin(), weights.end(), [](const Node* weight) {
       return is_dequantize(*weight) || weight->is(op::kConvertElementType);
     });

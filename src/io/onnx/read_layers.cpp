@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "io/onnx/import.h"
 #include "io/onnx/window.h"
@@ -293,71 +294,23 @@ void local_response_norm(OnnxCall& call) {
   call.set(call.call("div.Tensor", {input, call.call("pow.Tensor_Scalar", {base, call.real("beta", 0.75)})}));
 }
 
-// How the product of a tensor and a constant is one of a linear layer: the letters of the tensor, and those of the
-// constant that stay (`out`) and that are summed over (`in`).
-struct EinsumLayer {
-  size_t weight = 0;
-  std::string tensor, constant, out, in, result;
-};
-
-// Nothing if a letter occurs twice in an operand, is summed over within one, or stays of both.
-std::optional<EinsumLayer> layer_of_einsum(OnnxCall& call) {
-  if (call.num_inputs() != 2 || call.is_constant(0) == call.is_constant(1)) return std::nullopt;
-  EinsumLayer layer;
-  layer.weight = call.is_constant(0) ? 0 : 1;
-  const TensorMeta &x = call.meta(1 - layer.weight), &weight = call.meta(layer.weight);
-  if (!is_floating(x.dtype)) return std::nullopt;
-  const EinsumEquation equation = parse_einsum(call.text("equation", ""), {call.rank(0), call.rank(1)});
-  layer.tensor = equation.inputs[1 - layer.weight];
-  layer.constant = equation.inputs[layer.weight];
-  layer.result = equation.output;
-  const auto times = [](const std::string& letters, char c) { return std::count(letters.begin(), letters.end(), c); };
-  for (size_t a = 0; a < layer.tensor.size(); ++a) {
-    const char c = layer.tensor[a];
-    const size_t at = layer.constant.find(c);
-    if (times(layer.tensor, c) != 1 || times(layer.result, c) != (at == std::string::npos ? 1 : 0)) return std::nullopt;
-    if (at == std::string::npos) continue;
-    if (x.sizes[a].constant() == std::nullopt || x.sizes[a] != weight.sizes[at]) return std::nullopt;
-    layer.in += c;
-  }
-  for (char c : layer.constant)
-    if (times(layer.constant, c) != 1 || (times(layer.tensor, c) == 0 && times(layer.result, c) != 1))
-      return std::nullopt;
-  for (char c : layer.result)
-    if (times(layer.tensor, c) == 0) layer.out += c;
-  if (layer.in.empty() || layer.out.empty() || layer.in.size() == layer.tensor.size()) return std::nullopt;
-  return layer;
-}
-
-// The tensor with the axes of these letters in the order of those.
-Node* in_order(OnnxCall& call, Node* x, const std::string& letters, const std::string& order) {
-  if (letters == order) return x;
-  std::vector<int64_t> axes;
-  for (char c : order) axes.push_back(static_cast<int64_t>(letters.find(c)));
-  return call.call("permute.default", {x, OnnxCall::list(axes)});
-}
-
-// What Keras's layers of attention are, and others whose weights have more axes than two.
-Node* linear_of_einsum(OnnxCall& call, const EinsumLayer& layer) {
-  Node *x = call.tensor(1 - layer.weight), *weight = call.tensor(layer.weight);
-  std::string kept = layer.tensor;
-  std::erase_if(kept, [&](char c) { return layer.in.find(c) != std::string::npos; });
-  x = in_order(call, x, layer.tensor, kept + layer.in);
-  if (layer.in.size() > 1) x = call.call("flatten.using_ints", {x, static_cast<int64_t>(kept.size())});
-  weight = in_order(call, weight, layer.constant, layer.out + layer.in);
-  std::vector<int64_t> sizes;
-  int64_t rows = 1;
-  for (size_t a = 0; a < layer.out.size(); ++a) sizes.push_back(*call.extent(weight, a).constant());
-  for (int64_t size : sizes) rows *= size;
-  if (layer.constant.size() > 2)
-    weight = call.call("reshape.default", {weight, OnnxCall::list(std::vector<int64_t>{rows, -1})});
-  Node* product = call.call("linear.default", {x, weight});
-  if (sizes.size() > 1) product = call.call("unflatten.int", {product, -1, OnnxCall::list(sizes)});
-  return in_order(call, product, kept + layer.out, layer.result);
+// The linear layer that the product with a constant is; null if it is none.
+Node* linear_of_einsum(OnnxCall& call) {
+  if (call.num_inputs() != 2 || call.is_constant(0) == call.is_constant(1)) return nullptr;
+  const size_t weight = call.is_constant(0) ? 0 : 1;
+  const std::optional<EinsumLayer> layer =
+      layer_of_einsum(call.text("equation", ""), call.meta(1 - weight), call.meta(weight), weight);
+  if (!layer) return nullptr;
+  return linear_of_einsum(*layer, call.tensor(1 - weight), call.tensor(weight),
+                          [&](std::string_view name, std::vector<Argument> args) {
+                            Arguments all;
+                            all.list = std::move(args);
+                            return call.call(name, all);
+                          });
 }
 
 void einsum(OnnxCall& call) {
-  if (const std::optional<EinsumLayer> layer = layer_of_einsum(call)) return call.set(linear_of_einsum(call, *layer));
+  if (Node* layer = linear_of_einsum(call)) return call.set(layer);
   Argument::List all;
   for (size_t i = 0; i < call.num_inputs(); ++i) all.emplace_back(call.tensor(i));
   call.set(call.call("einsum.default", {call.text("equation", ""), Argument(std::move(all))}));

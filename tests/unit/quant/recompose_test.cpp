@@ -10,6 +10,7 @@
 #include "exec/interpreter.h"
 #include "op/facts.h"
 #include "program_builder.h"
+#include "quant/explain.h"
 #include "quant/pt2e.h"
 #include "quant/quantizers/pattern_quantizer.h"
 #include "quant/quantizers/x86_inductor_quantizer.h"
@@ -60,6 +61,62 @@ std::string recomposed(const Shape& sizes, const Body& body, float tolerance = 0
 }
 
 Argument::List list(std::initializer_list<int64_t> values) { return Argument::List(values.begin(), values.end()); }
+
+TEST(Recompose, EinsumsWithAConstantAreLinearLayers) {
+  const auto einsum = [](const char* equation, const Shape& input, const Shape& weight, bool weight_first = false) {
+    return recomposed(
+        input,
+        [&](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
+          Argument::List operands{x, b.weight("w", weight)};
+          if (weight_first) std::swap(operands[0], operands[1]);
+          return {b.call("einsum.default", {equation, operands})};
+        },
+        1e-5f);
+  };
+  EXPECT_EQ(einsum("bti,oi->bto", {2, 3, 4}, {5, 4}), "linear.default");
+  EXPECT_EQ(einsum("oi,bi->bo", {2, 4}, {5, 4}, true), "linear.default");
+  EXPECT_EQ(einsum("...i,ij", {2, 3, 4}, {4, 5}), "permute.default linear.default");
+  EXPECT_EQ(einsum("bthd,hdo->bto", {2, 3, 2, 4}, {2, 4, 5}),
+            "flatten.using_ints permute.default reshape.default linear.default");
+  EXPECT_EQ(einsum("btd,hdk->bhtk", {2, 3, 4}, {2, 4, 5}),
+            "permute.default reshape.default linear.default unflatten.int permute.default");
+  EXPECT_EQ(einsum("bhd,hdk->bhk", {2, 3, 4}, {3, 4, 5}), "einsum.default") << "each head has its own weight";
+}
+
+// They are counted and quantized as such.
+TEST(Recompose, EinsumsAreQuantized) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 3, 4});
+  Node* first = b.call("einsum.default", {"btd,hdk->bthk", Argument::List{x, b.weight("w", {2, 4, 5})}});
+  Program program =
+      b.finish({b.call("einsum.default", {"bthk,hko->bto", Argument::List{first, b.weight("v", {2, 5, 3})}})});
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config({.is_per_channel = true}));
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  const Tensor input = ramp({2, 3, 4});
+  prepared.run({input});
+  const Program converted = convert_pt2e(prepared);
+  EXPECT_EQ(count_layers(converted), 2);
+  EXPECT_TRUE(left_in_float(prepared, converted).empty());
+}
+
+// Others with a parameter stay float, and the summary says so.
+TEST(Recompose, ProductsOfSeveralTensorsWithAParameterAreFloatLayers) {
+  ProgramBuilder b;
+  Node* x = b.call("linear.default", {b.input("x", {2, 3, 4}), b.weight("w", {4, 4})});
+  Node* heads = b.call("einsum.default", {"bhd,hdk->bhk", Argument::List{x, b.weight("v", {3, 4, 5})}});
+  Program program = b.finish({heads, b.call("bilinear.default", {x, x, b.weight("u", {2, 4, 4})})});
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  Prepared prepared = prepare_pt2e(std::move(program), quantizer);
+  prepared.run({ramp({2, 3, 4})});
+  const Program converted = convert_pt2e(prepared);
+  EXPECT_EQ(count_layers(converted), 3);
+  const std::vector<LeftInFloat> left = left_in_float(prepared, converted);
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0].op, "aten.einsum.default");
+  EXPECT_EQ(left[1].op, "aten.bilinear.default");
+}
 
 TEST(Recompose, ConvolutionsOfAllAxes) {
   const auto plain = [](const Shape& input, const Shape& weight, bool transposed) {
