@@ -71,8 +71,9 @@ const SimdOp* find_simd_op(std::span<const SimdOp> rows, std::string_view name);
 // Comparisons, whose result is bool, and places of elements, which are integers.
 std::span<const SimdOp> comparing_simd_ops();
 std::span<const SimdOp> placing_simd_ops();
-// Products and sums of int32.
+// Products and sums of int32; choices of int64.
 std::span<const SimdOp> integer_simd_ops();
+std::span<const SimdOp> int64_simd_ops();
 // Casts between float32 and other dtypes.
 std::span<const SimdOp> casting_simd_ops();
 // Elements that are moved and not changed, of any dtype: picked and written by indices, put side by side, padded,

@@ -290,38 +290,44 @@ class AddProductOp : public ElementwiseOp {
   PairLoop loop_;
 };
 
-// aten.where of float32 by a condition, all broadcast to one shape; masked_fill has the arguments in another order.
-class WhereOp : public CompiledOp {
+// aten.where of float32 or int64 by a condition, all broadcast to one shape; masked_fill has the arguments in another
+// order.
+template <class T> class WhereOp : public CompiledOp {
  public:
   WhereOp(size_t condition, size_t yes, size_t no) : condition_(condition), yes_(yes), no_(no) {}
 
   Value run(const Call<Tensor>& call) override {
     const Tensor* condition = call[condition_].get_if<Tensor>();
-    const std::optional<Tensor> yes = floats_of(call, yes_), no = floats_of(call, no_);
+    const std::optional<Tensor> yes = values_of(call, yes_), no = values_of(call, no_);
     if (condition == nullptr || condition->dtype() != DType::kBool || !yes || !no)
-      return run_reference(call, "its condition is not bool, or a value is not float32");
+      return run_reference(call, "its condition is not bool, or a value has another dtype than the result");
     const Shape sizes = broadcast_shapes(condition->sizes(), broadcast_shapes(yes->sizes(), no->sizes()));
     const Tensor c = condition->expand(sizes), a = yes->expand(sizes), b = no->expand(sizes),
-                 out = uninitialized(sizes, DType::kF32);
+                 out = uninitialized(sizes, DTypeOf<T>::value);
     const std::array strides{c.strides().data(), a.strides().data(), b.strides().data()};
-    float* to = out.data<float>();
+    T* to = out.data<T>();
     for (RowWalk row(sizes, strides); row.next(); to += row.extent())
-      select(c.data<bool>() + row.offset(0), row.step(0), a.data<float>() + row.offset(1), row.step(1),
-             b.data<float>() + row.offset(2), row.step(2), row.extent(), to);
+      select(c.data<bool>() + row.offset(0), row.step(0), a.data<T>() + row.offset(1), row.step(1),
+             b.data<T>() + row.offset(2), row.step(2), row.extent(), to);
     return out;
   }
 
  private:
+  static std::optional<Tensor> values_of(const Call<Tensor>& call, size_t i) {
+    if constexpr (std::is_same_v<T, float>) return floats_of(call, i);
+    const Tensor* tensor = call[i].get_if<Tensor>();
+    return tensor != nullptr && tensor->dtype() == DTypeOf<T>::value ? std::optional(*tensor) : std::nullopt;
+  }
   // Both values are read, so that the compiler can take vectors.
   template <int64_t kA, int64_t kB>
-  static void select_dense(const bool* c, const float* a, const float* b, int64_t n, float* __restrict out) {
+  static void select_dense(const bool* c, const T* a, const T* b, int64_t n, T* __restrict out) {
     for (int64_t i = 0; i < n; ++i) {
-      const float x = a[kA * i], y = b[kB * i];
+      const T x = a[kA * i], y = b[kB * i];
       out[i] = c[i] ? x : y;
     }
   }
-  static void select(const bool* c, int64_t c_step, const float* a, int64_t a_step, const float* b, int64_t b_step,
-                     int64_t n, float* out) {
+  static void select(const bool* c, int64_t c_step, const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n,
+                     T* out) {
     if (c_step == 1 && a_step == 1 && b_step == 1) return select_dense<1, 1>(c, a, b, n, out);
     if (c_step == 1 && a_step == 0 && b_step == 1) return select_dense<0, 1>(c, a, b, n, out);
     if (c_step == 1 && a_step == 1 && b_step == 0) return select_dense<1, 0>(c, a, b, n, out);
@@ -330,8 +336,11 @@ class WhereOp : public CompiledOp {
 
   size_t condition_, yes_, no_;
 };
-std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp>(0, 1, 2); }
-std::unique_ptr<CompiledOp> make_masked_fill(const Node&, bool) { return std::make_unique<WhereOp>(1, 2, 0); }
+std::unique_ptr<CompiledOp> make_where(const Node&, bool) { return std::make_unique<WhereOp<float>>(0, 1, 2); }
+std::unique_ptr<CompiledOp> make_where_of_int64(const Node&, bool) {
+  return std::make_unique<WhereOp<int64_t>>(0, 1, 2);
+}
+std::unique_ptr<CompiledOp> make_masked_fill(const Node&, bool) { return std::make_unique<WhereOp<float>>(1, 2, 0); }
 std::string masked_fill_obstacle(const Node& node) {
   if (op_of(node)->is_in_place()) return "it is in place";
   return elementwise_obstacle(node);
@@ -456,6 +465,8 @@ constexpr SimdOp kElementwise[] = {
     {"aten.prelu.default", make_binary<pairs<kernel::prelu_f32>, Form::kPrelu>, elementwise_obstacle},
 };
 
+constexpr SimdOp kOfInt64[] = {{"aten.where.self", make_where_of_int64, nullptr}};
+
 }  // namespace
 
 std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
@@ -464,5 +475,6 @@ std::optional<Tensor> floats_of(const Call<Tensor>& call, size_t i) {
 }
 
 std::span<const SimdOp> elementwise_simd_ops() { return kElementwise; }
+std::span<const SimdOp> int64_simd_ops() { return kOfInt64; }
 
 }  // namespace qdq

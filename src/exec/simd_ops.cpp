@@ -491,6 +491,8 @@ class SimdOps : public OpBackend {
     const bool takes_integers = result == DType::kS32 && !op->is_in_place();
     if (const SimdOp* of_integers = takes_integers ? find_simd_op(integer_simd_ops(), name) : nullptr)
       return of_integers->make(node, keeps(node, of_integers->weight, written));
+    if (const SimdOp* of_int64 = result == DType::kS64 ? find_simd_op(int64_simd_ops(), name) : nullptr)
+      return of_int64->make(node, false);
     const bool are_bytes = result == DType::kU8 || result == DType::kS8;
     if (are_bytes && name.starts_with("aten.upsample_") && find(name) != nullptr) return find(name)->make(node, false);
     if (chooses_among_bytes(node, name)) return make_simd_half(find(name)->make(node, false), node, -1, false);

@@ -91,6 +91,32 @@ TEST(SimdElements, ChoosesByConditionsOfAnyOrder) {
     }
 }
 
+TEST(SimdElements, ChoosesIndices) {
+  const std::unique_ptr<OpBackend> simd = make_simd_ops();
+  Program program;
+  std::vector<Argument> args;
+  for (const auto& [name, dtype, sizes] :
+       {std::tuple("c", DType::kBool, SymShape{40, 1}), std::tuple("x", DType::kS64, SymShape{40, 7}),
+        std::tuple("y", DType::kS64, SymShape{7})}) {
+    Node* input = placeholder(program, name, sizes);
+    input->meta.val.value = TensorMeta{dtype, sizes, {}, false};
+    args.emplace_back(input);
+  }
+  Node* node = program.graph->call("torch.ops.aten.where.self", args);
+  program.graph->create(Node::Op::kOutput, "output", {Argument(Argument::List{node})});
+  infer_shapes(program);
+  Interpreter fast(program, {simd.get()});
+  EXPECT_EQ(fast.placements().at(0).backend, "simd");
+  const Tensor chosen = Tensor::empty({40, 1}, DType::kBool), x = Tensor::empty({40, 7}, DType::kS64),
+               y = Tensor::empty({7}, DType::kS64);
+  for (int64_t i = 0; i < 40; ++i) chosen.data<bool>()[i] = i % 3 != 1;
+  for (int64_t i = 0; i < 280; ++i) x.data<int64_t>()[i] = (int64_t{1} << 40) + i;
+  for (int64_t i = 0; i < 7; ++i) y.data<int64_t>()[i] = -i;
+  const std::vector<Tensor> inputs{chosen, x, y};
+  EXPECT_TRUE(bitwise_equal(fast.run(inputs)[0], Interpreter(program, {}).run(inputs)[0]));
+  EXPECT_EQ(fast.placements().at(0).fallbacks.runs, 0u);
+}
+
 // Operands that are broadcast, hold a number that float32 rounds, NaN, infinities or zeros of both signs.
 TEST(SimdElements, ComparesAndRoundsAsTheReferenceDoes) {
   const std::unique_ptr<OpBackend> simd = make_simd_ops();
