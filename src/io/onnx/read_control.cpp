@@ -1,5 +1,9 @@
 // ONNX operators that hold graphs, sequences of tensors and optional values.
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "io/onnx/import.h"
 #include "io/onnx/node_order.h"
@@ -84,6 +88,65 @@ bool may_unroll(OnnxCall& call, std::optional<int64_t> trips, const format::Onnx
   return trips && *trips >= 0 && *trips <= kMostUnrolled &&
          static_cast<size_t>(*trips) * body.nodes.size() <= kMostUnrolledNodes &&
          call.import().written_out() <= kMostInAll;
+}
+
+// What the condition of a body follows from, and the carried values among that; null if a graph in the body takes part.
+struct ConditionPart {
+  format::OnnxGraph graph;      // gives the condition and these values
+  std::vector<size_t> carried;  // places among the body's carried values
+};
+
+std::unique_ptr<ConditionPart> condition_of(const format::OnnxGraph& body, size_t carried) {
+  std::set<std::string> needed = {body.outputs[0].name};
+  std::set<size_t> nodes, values;
+  for (size_t before = 0; before != needed.size();) {
+    before = needed.size();
+    for (size_t n = 0; n < body.nodes.size(); ++n) {
+      const format::OnnxNode& node = body.nodes[n];
+      const auto is_needed = [&](const std::string& name) { return needed.count(name) != 0; };
+      if (std::none_of(node.outputs.begin(), node.outputs.end(), is_needed) || !nodes.insert(n).second) continue;
+      for (const format::OnnxAttribute& attribute : node.attributes)
+        if (!attribute.graphs.empty()) return nullptr;
+      for (const std::string& input : node.inputs)
+        if (!input.empty()) needed.insert(input);
+    }
+    for (size_t i = 0; i < carried; ++i)
+      if (needed.count(body.inputs[2 + i].name) != 0 && values.insert(i).second)
+        needed.insert(body.outputs[1 + i].name);
+  }
+  auto out = std::make_unique<ConditionPart>();
+  out->graph = body;
+  out->graph.nodes.clear();
+  for (const size_t n : nodes) out->graph.nodes.push_back(body.nodes[n]);
+  out->graph.outputs = {body.outputs[0]};
+  for (const size_t i : values) out->graph.outputs.push_back(body.outputs[1 + i]);
+  out->carried.assign(values.begin(), values.end());
+  return out;
+}
+
+// How often a loop runs whose condition follows from numbers that it counts itself, as TensorFlow's do; at most `most`
+// times. Nothing if only a run can tell, or the loop is long.
+std::optional<int64_t> counted_trips(OnnxCall& call, const format::OnnxGraph& body, size_t carried, int64_t most) {
+  const std::unique_ptr<ConditionPart> part = condition_of(body, carried);
+  if (part == nullptr) return std::nullopt;
+  for (const size_t i : part->carried)
+    if (call.is_sizes(2 + i) || !call.is_constant(2 + i)) return std::nullopt;
+  const auto known = [&](OnnxValue& value) {
+    Node* node = value.kind.is_tensor() ? call.import().node_of(value, "Loop") : nullptr;
+    return node == nullptr || !call.import().is_constant(node) ? Tensor() : call.import().constant_of(node);
+  };
+  Values values(2);
+  for (size_t i = 0; i < carried; ++i) values.push_back(call.value(2 + i));
+  values[1].node = call.import().constant(Tensor::full({}, DType::kBool, 1), "condition");
+  for (int64_t trip = 0; trip < std::min(most, kMostUnrolled); ++trip) {
+    values[0].node = call.import().constant(Tensor::scalar(trip), "iteration");
+    Values results = call.import().inline_graph(part->graph, values);
+    const Tensor condition = known(results[0]);
+    if (!condition.defined() || condition.numel() != 1) return std::nullopt;
+    if (condition.to(DType::kBool).item_int() == 0) return trip + 1;
+    for (size_t i = 0; i < part->carried.size(); ++i) values[2 + part->carried[i]] = results[1 + i];
+  }
+  return most <= kMostUnrolled ? std::optional(most) : std::nullopt;
 }
 
 // Joins what every iteration gave along a new axis.
@@ -230,10 +293,14 @@ void import_loop(OnnxCall& call) {
   if (read_with_growing_lists(call, body, carried)) return;
   const size_t scans = body.outputs.size() - 1 - carried;
   const bool is_counted = call.has(0) && !call.is_sizes(0) && call.is_constant(0);
-  const std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
+  std::optional<int64_t> trips = is_counted ? std::optional(call.whole_number(0)) : std::nullopt;
   const Tensor condition = call.has(1) ? call.constant(1) : Tensor::full({}, DType::kBool, 1);
   const bool begins = condition.defined() && condition.numel() == 1 && condition.item() != 0;
-  if (begins && may_unroll(call, trips, body) && (*trips > 0 || scans == 0) && goes_on(call, body)) {
+  const bool is_whole = goes_on(call, body);
+  if (begins && !is_whole && (trips || !call.has(0)))
+    trips = counted_trips(call, body, carried, trips.value_or(INT64_MAX));
+  else if (!is_whole) trips.reset();
+  if (begins && may_unroll(call, trips, body) && (*trips > 0 || scans == 0)) {
     Values values;
     for (size_t i = 0; i < carried; ++i) values.push_back(call.value(2 + i));
     std::vector<Values> parts(scans);

@@ -535,6 +535,48 @@ TEST(OnnxSizes, ALoopStacksWhatItAppendsToAList) {
   }
 }
 
+// Adds x to itself until a number that begins with 0, or with an input, has counted up to `end`, as TensorFlow's loops
+// do; gives the sums, too.
+Program counting_loop(int32_t end, bool begins_with_zero) {
+  using Dims = std::vector<format::OnnxDimension>;
+  const auto info = [](const char* name) { return format::OnnxValueInfo{name, std::nullopt, std::nullopt}; };
+  auto body = std::make_shared<format::OnnxGraph>();
+  body->inputs = {{"i", DType::kS64, Dims()}, {"go", DType::kBool, Dims()}, info("time"), info("sum")};
+  body->nodes = {onnx_node("Add", {"time", "one"}, "later"), onnx_node("Add", {"sum", "x"}, "next"),
+                 onnx_node("Less", {"later", "end"}, "goes"), onnx_node("Identity", {"next"}, "part")};
+  body->outputs = {info("goes"), info("later"), info("next"), info("part")};
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  file.inputs = {{"x", DType::kF32, Dims{{2, ""}}}, {"begin", DType::kS32, Dims()}};
+  file.initializers = {{"one", Tensor::of<int32_t>({}, {1})},
+                       {"end", Tensor::of<int32_t>({}, {end})},
+                       {"zero", Tensor::of<int32_t>({}, {0})}};
+  format::OnnxNode loop = onnx_node("Loop", {"", "", begins_with_zero ? "zero" : "begin", "x"}, "last");
+  loop.outputs.insert(loop.outputs.end(), {"y", "parts"});
+  loop.attributes.emplace_back().name = "body";
+  loop.attributes[0].kind = format::OnnxKind::kGraph;
+  loop.attributes[0].graphs = {body};
+  file.nodes = {loop};
+  file.outputs = {info("last"), info("y"), info("parts")};
+  return load_onnx(format::write_onnx_file(file));
+}
+
+TEST(OnnxSizes, ALoopThatCountsItselfIsWrittenOut) {
+  for (const int32_t end : {1, 3, 100})
+    for (const bool begins_with_zero : {true, false}) {
+      SCOPED_TRACE(concat(end, begins_with_zero));
+      const Program program = counting_loop(end, begins_with_zero);
+      const bool is_loop = to_text(*program.graph).find("higher_order.loop") != std::string::npos;
+      EXPECT_EQ(is_loop, !begins_with_zero || end > 64);
+      const std::vector<Tensor> found =
+          Interpreter(program, {}).run({{Tensor::of<float>({2}, {1, 2}), Tensor::of<int32_t>({}, {0})}});
+      EXPECT_EQ(found.at(0).item_int(), end);
+      EXPECT_EQ(found.at(1).data<float>()[1], static_cast<float>(2 * (end + 1)));
+      EXPECT_EQ(found.at(2).sizes(), (Shape{end, 2}));
+    }
+}
+
 // In integers most of the rows are 0, and so not above it.
 TEST_F(CliTest, AModelWhoseOutputsVaryInNumberIsQuantized) {
   format::OnnxFile file;
