@@ -5,18 +5,19 @@
 #include "op/elements.h"
 #include "op/families.h"
 #include "op/size_symbols.h"
+#include "tensor/sym_arithmetic.h"
 
 namespace qdq {
 namespace {
 
-// Python's slice rules; the open size of an input is taken to be large enough for numbers inside of it.
+// Python's slice rules; the open size of an input is taken to be large enough for numbers and sizes inside of it.
 struct Span {
   SymInt start, end;
 };
 SymInt clamp_index(const SymInt& index, const SymInt& size) {
   const std::optional<int64_t> i = index.constant(), n = size.constant();
   if (i && n) return std::clamp<int64_t>(*i < 0 ? *i + *n : *i, 0, *n);
-  if (!i) return index;
+  if (!i) return is_negated(index) ? size + index : index;
   if (*i < 0) return size + index;
   return *i == std::numeric_limits<int64_t>::max() ? size : index;
 }

@@ -11,4 +11,7 @@ SymInt size_modulo(const SymInt& a, const SymInt& b);
 // Error{kInvalidArgument} for a negative exponent.
 SymInt size_power(const SymInt& base, const SymInt& exponent);
 
+// Whether every term is below zero, as of -n - 1, so that the whole is if symbols are sizes.
+bool is_negated(const SymInt& size);
+
 }  // namespace qdq

@@ -402,4 +402,9 @@ std::string to_string(const SymShape& shape) {
   return out + "]";
 }
 
+bool is_negated(const SymInt& size) {
+  const std::string text = size.to_string();
+  return text.starts_with('-') && text.find(" + ") == std::string::npos;
+}
+
 }  // namespace qdq

@@ -8,12 +8,6 @@
 namespace qdq {
 namespace {
 
-// Whether every term is below zero, -n - 1.
-bool is_negated(const SymInt& size) {
-  const std::string text = size.to_string();
-  return text.starts_with('-') && text.find(" + ") == std::string::npos;
-}
-
 enum class SizeArithmetic { kAdd, kSub, kMul, kDiv, kMod };
 
 SymInt compute(OnnxCall& call, SizeArithmetic what, const SymInt& a, const SymInt& b) {
@@ -121,6 +115,12 @@ void slice_sizes(OnnxCall& call) {
   call.set(std::move(out), true);
 }
 
+void negate(OnnxCall& call) {
+  std::vector<SymInt> out;
+  for (const SymInt& size : call.sizes(0)) out.push_back(compute(call, SizeArithmetic::kMul, size, SymInt(-1)));
+  call.set(std::move(out), call.is_vector(0));
+}
+
 void product(OnnxCall& call) {
   SymInt out = 1;
   for (const SymInt& size : call.sizes(0)) out = compute(call, SizeArithmetic::kMul, out, size);
@@ -165,6 +165,7 @@ bool import_sizes(OnnxCall& call) {
   if (!call.is_sizes(0)) return false;
   if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather_sizes(call), true;
   if ((op == "Slice" || op == "DynamicSlice") && all_integers(1)) return slice_sizes(call), true;
+  if (op == "Neg") return negate(call), true;
   if (op == "ReduceProd") return product(call), true;
   if (op == "Unsqueeze" && !call.is_vector(0)) return call.set(call.sizes(0), true), true;
   if (op == "Squeeze" && call.sizes(0).size() == 1) return call.set(call.sizes(0), false), true;

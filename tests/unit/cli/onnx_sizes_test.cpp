@@ -535,6 +535,29 @@ TEST(OnnxSizes, ALoopStacksWhatItAppendsToAList) {
   }
 }
 
+// As decoders take the last positions: as many as there are new tokens.
+TEST(OnnxSizes, ASliceMayBeginAsFarFromTheEndAsAnInputIsLong) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  using Dims = std::vector<format::OnnxDimension>;
+  file.inputs.push_back({"x", DType::kF32, Dims{{std::nullopt, "all"}}});
+  file.inputs.push_back({"new", DType::kF32, Dims{{std::nullopt, "some"}}});
+  file.initializers = {{"end", Tensor::of<int64_t>({1}, {INT64_MAX})}, {"axis", Tensor::of<int64_t>({1}, {0})}};
+  file.nodes = {onnx_node("Shape", {"new"}, "count"), onnx_node("Neg", {"count"}, "begin"),
+                onnx_node("Slice", {"x", "begin", "end", "axis"}, "last"), onnx_node("Add", {"last", "new"}, "y")};
+  file.outputs.push_back({"y", std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  EXPECT_EQ(to_text(*program.graph).find("aten.item"), std::string::npos) << "PyTorch could not tell the size of y";
+  for (const Node* node : program.graph->nodes())
+    if (node->target() == "torch.ops.aten.slice.Tensor") {
+      EXPECT_EQ(node->meta.val.tensor()->sizes[0].to_string(), "s1");
+    }
+  const std::vector<Tensor> found =
+      Interpreter(program, {}).run({{Tensor::of<float>({4}, {1, 2, 3, 4}), Tensor::of<float>({2}, {10, 20})}});
+  EXPECT_TRUE(bitwise_equal(found.at(0).contiguous(), Tensor::of<float>({2}, {13, 24})));
+}
+
 // Adds x to itself until a number that begins with 0, or with an input, has counted up to `end`, as TensorFlow's loops
 // do; gives the sums, too.
 Program counting_loop(int32_t end, bool begins_with_zero) {

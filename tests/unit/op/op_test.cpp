@@ -240,6 +240,26 @@ TEST(Op, SlicesKeepTheOpenSizeThatAProgramTells) {
   EXPECT_EQ(rest->meta.val.tensor()->sizes[1], size - SymInt(2));
 }
 
+// x[:, -y.size(1):] and x[:, :-y.size(1)].
+TEST(Op, SlicesCountNegatedSizesFromTheEnd) {
+  Program program;
+  Graph& graph = *program.graph;
+  const SymInt all = SymInt::symbol("s0"), some = SymInt::symbol("s1");
+  Node *x = graph.create(Node::Op::kPlaceholder, "x"), *y = graph.create(Node::Op::kPlaceholder, "y");
+  x->meta.val.value = TensorMeta{DType::kF32, {4, all}, {}, false};
+  y->meta.val.value = TensorMeta{DType::kF32, {4, some}, {}, false};
+  Node* size = graph.call("torch.ops.aten.sym_size.int", {y, 1});
+  Node* negated = graph.call("operator.neg", {size});
+  Node *last = graph.call("torch.ops.aten.slice.Tensor", {x, 1, negated, INT64_MAX}),
+       *first = graph.call("torch.ops.aten.slice.Tensor", {x, 1, 0, negated}),
+       *rest = graph.call("torch.ops.aten.slice.Tensor", {x, 1, size, -1});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{last, first, rest})});
+  infer_shapes(program);
+  EXPECT_EQ(last->meta.val.tensor()->sizes[1], some);
+  EXPECT_EQ(first->meta.val.tensor()->sizes[1], all - some);
+  EXPECT_EQ(rest->meta.val.tensor()->sizes[1], all - some - SymInt(1));
+}
+
 // With the shapes of all parts copied for each of them this takes a minute.
 TEST(Op, ManyPartsInferShapesInTimeThatGrowsWithTheirNumber) {
   constexpr int64_t kParts = 20000;
