@@ -138,6 +138,25 @@ template <LengthsOf<TensorMeta> lengths> MetaValue infer_split(const Call<Tensor
   }
   return out;
 }
+// Lengths may be sizes, as where what was joined is parted again.
+MetaValue infer_listed_split(const Call<TensorMeta>& call) {
+  const TensorMeta& x = call.tensor(0);
+  const size_t axis = axis_of(call, 2, x.sizes.size());
+  const SymShape lengths = call.syms(1);
+  const auto is_known = [](const SymInt& length) { return length.is_constant(); };
+  if (std::all_of(lengths.begin(), lengths.end(), is_known)) return infer_split<listed_lengths<TensorMeta>>(call);
+  SymInt sum;
+  MetaValue::List out;
+  for (const SymInt& length : lengths) {
+    SymShape sizes = x.sizes;
+    sizes[axis] = length;
+    sum = sum + length;
+    out.push_back(tensor_meta(x.dtype, sizes));
+  }
+  QDQ_CHECK(may_be_equal(x.sizes[axis], sum), kInvalidArgument, call.op().target, " got lengths that add up to ",
+            sum.to_string(), " for an axis of size ", x.sizes[axis].to_string());
+  return out;
+}
 template <LengthsOf<Tensor> lengths, bool copies> Value eval_split(const Call<Tensor>& call) {
   const Tensor& x = call.tensor(0);
   const int64_t axis = wrap_axis(call.integer(2), x.dim());
@@ -268,16 +287,16 @@ void add_part_ops(std::vector<OpDef>& ops) {
       infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, false>);
   add("aten::split_copy.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
       infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);
-  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
-      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, false>);
-  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
+  add("aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]", infer_listed_split,
+      eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", infer_listed_split,
+      eval_split<listed_lengths<Tensor>, false>);
+  add("aten::split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", infer_listed_split,
+      eval_split<listed_lengths<Tensor>, true>);
   add("aten::unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
       infer_split<split_lengths<TensorMeta>>, eval_split<split_lengths<Tensor>, true>);
-  add("aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
-      infer_split<listed_lengths<TensorMeta>>, eval_split<listed_lengths<Tensor>, true>);
+  add("aten::unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", infer_listed_split,
+      eval_split<listed_lengths<Tensor>, true>);
   add("aten::unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]", infer_split<chunk_lengths<TensorMeta>>,
       eval_split<chunk_lengths<Tensor>, true>);
   add("aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",

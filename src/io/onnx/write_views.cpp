@@ -59,17 +59,19 @@ void split(AtenCall& call) {
   if (results == nullptr || results->empty()) call.refuse("gives an unknown number of parts");
   const int64_t axis = call.axis(call.node().target().find("unbind") != std::string::npos ? 1 : 2, call.rank(0));
   const bool unbinds = call.base() == "unbind";
+  const bool has_list = !unbinds && call.arg(1).is_list();
   std::vector<int64_t> parts;
   const std::vector<std::string> names = call.name_results(results->size());
   std::vector<std::string> outputs;
   for (size_t i = 0; i < results->size(); ++i) {
     const TensorMeta& part = *(*results)[i].tensor();
     const auto size = unbinds ? std::optional<int64_t>(1) : part.sizes[static_cast<size_t>(axis)].constant();
-    if (!size) call.refuse("divides an axis whose size is open");
-    parts.push_back(*size);
+    if (!size && !has_list) call.refuse("divides an axis whose size is open");
+    parts.push_back(size.value_or(0));
     outputs.push_back(unbinds ? call.file().fresh(names[i] + "_part") : names[i]);
   }
-  call.file().emit_many("Split", {call.tensor(0), call.integers_as_tensor(parts)}, {"axis", axis}, outputs,
+  const std::string lengths = has_list ? call.sizes(1, false) : call.integers_as_tensor(parts);
+  call.file().emit_many("Split", {call.tensor(0), lengths}, {"axis", axis}, outputs,
                         call.node().meta.extra_of(kOnnxNode));
   if (unbinds)
     for (size_t i = 0; i < outputs.size(); ++i)

@@ -260,6 +260,25 @@ TEST(Op, SlicesCountNegatedSizesFromTheEnd) {
   EXPECT_EQ(rest->meta.val.tensor()->sizes[1], all - some - SymInt(1));
 }
 
+// What was joined is parted again.
+TEST(Op, SplitsTakeLengthsThatAreSizes) {
+  Program program;
+  Graph& graph = *program.graph;
+  const SymInt some = SymInt::symbol("s0");
+  Node* x = graph.create(Node::Op::kPlaceholder, "x");
+  x->meta.val.value = TensorMeta{DType::kF32, {some + SymInt(3), 4}, {}, false};
+  Node* y = graph.create(Node::Op::kPlaceholder, "y");
+  y->meta.val.value = TensorMeta{DType::kF32, {some}, {}, false};
+  Node* size = graph.call("torch.ops.aten.sym_size.int", {y, 0});
+  Node* parts = graph.call("torch.ops.aten.split_with_sizes.default", {x, Argument::List{3, size}});
+  Node* second = graph.call("operator.getitem", {parts, 1});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{second})});
+  infer_shapes(program);
+  EXPECT_EQ(second->meta.val.tensor()->sizes, (SymShape{some, 4}));
+  parts->set_arg(1, Argument::List{2, 3});  // an axis of 5: then s0 is 2
+  EXPECT_NO_THROW(infer_shapes(program));
+}
+
 // With the shapes of all parts copied for each of them this takes a minute.
 TEST(Op, ManyPartsInferShapesInTimeThatGrowsWithTheirNumber) {
   constexpr int64_t kParts = 20000;
