@@ -316,6 +316,14 @@ void full(AtenCall& call) {
 void arange(AtenCall& call) {
   const DType dtype = call.result().dtype;
   const size_t given = call.name() == "arange.default" ? 1 : call.name() == "arange.start" ? 2 : 3;
+  // ONNX Runtime makes a Slice of a Range and the Gather behind it, and loses one that goes down to 0: its end is -1.
+  if (const std::optional<int64_t> step = given == 3 ? call.arg(2).integer() : std::nullopt;
+      step && *step < 0 && is_integral(dtype)) {
+    const std::string start = call.operand(0, dtype), way = call.emit("Sub", {start, call.operand(1, dtype)}),
+                      up = call.emit("Range",
+                                     {call.scalar(0, dtype), way, call.scalar(-static_cast<double>(*step), dtype)});
+    return call.finish("Sub", {start, up});
+  }
   call.finish("Range",
               {given == 1 ? call.scalar(0, dtype) : call.operand(0, dtype), call.operand(given == 1 ? 0 : 1, dtype),
                given == 3 ? call.operand(2, dtype) : call.scalar(1, dtype)});

@@ -535,6 +535,38 @@ TEST(OnnxSizes, ALoopStacksWhatItAppendsToAList) {
   }
 }
 
+// Backwards through x, and the parts of what was joined. ONNX Runtime joins a Range with the Gather behind it to a
+// Slice, which ends before -1 where the Range goes down to 0.
+TEST(OnnxSizes, PlacesThatGoDownAndPartsOfOpenSizesAreWritten) {
+  Program program;
+  Graph& graph = *program.graph;
+  Node *x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x"),
+       *y = graph.create(Node::Op::kPlaceholder, "y", {}, {}, "y");
+  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0")}, {}, false};
+  y->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s1")}, {}, false};
+  Node *of_x = graph.call("torch.ops.aten.sym_size.int", {x, 0}),
+       *of_y = graph.call("torch.ops.aten.sym_size.int", {y, 0});
+  Node* down = graph.call("torch.ops.aten.arange.start_step", {graph.call("operator.sub", {of_x, 1}), -1, -1});
+  Node* turned = graph.call("torch.ops.aten.index.Tensor", {x, Argument::List{down}});
+  Node* all = graph.call("torch.ops.aten.cat.default", {Argument(Argument::List{turned, y})});
+  Node* parts = graph.call("torch.ops.aten.split_with_sizes.default", {all, Argument::List{of_x, of_y}});
+  Node* second = graph.call("torch.ops.aten.mul.Tensor", {graph.call("operator.getitem", {parts, 1}), 2});
+  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{turned, second})});
+  infer_shapes(program);
+  EXPECT_EQ(second->meta.val.tensor()->sizes[0], SymInt::symbol("s1"));
+  const format::Bytes bytes = save_onnx(program);
+  const std::vector<format::OnnxNode> nodes = format::read_onnx_file(bytes).nodes;
+  for (const format::OnnxNode& range : nodes)
+    for (const format::OnnxNode& reader : nodes)
+      EXPECT_FALSE(range.op_type == "Range" && reader.op_type == "Gather" && reader.inputs[1] == range.outputs[0]);
+  for (const Program& each : {program.clone(), load_onnx(bytes)}) {
+    const std::vector<Tensor> found =
+        Interpreter(each, {}).run({{Tensor::of<float>({3}, {1, 2, 3}), Tensor::of<float>({2}, {4, 5})}});
+    EXPECT_TRUE(bitwise_equal(found.at(0).contiguous(), Tensor::of<float>({3}, {3, 2, 1})));
+    EXPECT_TRUE(bitwise_equal(found.at(1).contiguous(), Tensor::of<float>({2}, {8, 10})));
+  }
+}
+
 // As decoders take the last positions: as many as there are new tokens.
 TEST(OnnxSizes, ASliceMayBeginAsFarFromTheEndAsAnInputIsLong) {
   format::OnnxFile file;
