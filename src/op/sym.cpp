@@ -89,6 +89,10 @@ Value eval_truediv(const Call<Tensor>& call) {
   return call.number(0) / call.number(1);
 }
 Value eval_sym_float(const Call<Tensor>& call) { return call.number(0); }
+Value eval_sym_sqrt(const Call<Tensor>& call) {
+  QDQ_CHECK(call.number(0) >= 0, kInvalidArgument, call.op().target, " needs a number that is not below zero");
+  return std::sqrt(call.number(0));
+}
 MetaValue infer_neg(const Call<TensorMeta>& call) {
   return call.is_integer(0) ? MetaValue(SymInt(0) - call.sym(0)) : MetaValue(0.0);
 }
@@ -139,6 +143,7 @@ void add_sym_ops(std::vector<OpDef>& ops) {
       eval_arithmetic<Arithmetic::kPow>);
   add("operator::truediv(Scalar a, Scalar b) -> float", infer_float_number, eval_truediv);
   add("torch::sym_float(Scalar a) -> float", infer_float_number, eval_sym_float);
+  add("torch::_sym_sqrt(Scalar a) -> float", infer_float_number, eval_sym_sqrt);
   add("operator::neg(Scalar a) -> Scalar", infer_neg, eval_neg);
   add("operator::eq(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::equal_to<>>);
   add("operator::ne(Scalar a, Scalar b) -> bool", infer_comparison, eval_compare<std::not_equal_to<>>);

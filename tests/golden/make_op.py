@@ -123,7 +123,7 @@ def is_made(target):
 def case(target, *args, tol=None, **kwargs):
     if "." not in target:
         target += ".default"
-    if not target.startswith(("torch.ops.", "torch.sym_", "operator.")):
+    if not target.startswith(("torch.ops.", "torch.sym_", "torch._sym_", "operator.")):
         target = "torch.ops." + ("" if target.startswith("quantized_decomposed") else "aten.") + target
     args, kwargs = list(args), dict(kwargs)
     calls.setdefault(target, []).append((args, kwargs, tol))
@@ -1023,6 +1023,7 @@ def symbols():
     exact("operator.pow", 2.5, 3)
     exact("operator.pow", 4.0, -0.5)
     exact("torch.sym_float", 3)
+    exact("torch._sym_sqrt", 2.0)
     exact("torch.sym_not", True)
     exact("torch.sym_not", False)
     exact("operator.neg", 3)

@@ -363,10 +363,11 @@ bool may_be_negative(const Argument& size) {
 
 void sym_arithmetic(AtenCall& call) {
   static constexpr std::pair<std::string_view, const char*> kOps[] = {
-      {"operator.add", "Add"},      {"operator.sub", "Sub"},     {"operator.mul", "Mul"},
-      {"operator.floordiv", "Div"}, {"operator.truediv", "Div"}, {"operator.mod", "Mod"}};
-  const bool is_quotient = call.name() == "operator.truediv", rounds = call.name() == "operator.floordiv";
-  const DType dtype = is_quotient ? DType::kF64 : sym_dtype(call);
+      {"operator.add", "Add"},     {"operator.sub", "Sub"}, {"operator.mul", "Mul"}, {"operator.floordiv", "Div"},
+      {"operator.truediv", "Div"}, {"operator.mod", "Mod"}, {"operator.pow", "Pow"}};
+  const bool is_fraction = std::holds_alternative<double>(call.node().meta.val.value),
+             rounds = call.name() == "operator.floordiv";
+  const DType dtype = is_fraction ? DType::kF64 : sym_dtype(call);
   const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
   if (dtype == DType::kF64 && rounds) return call.finish("Floor", {call.emit("Div", {a, b})});
   if (dtype == DType::kF64 && call.name() == "operator.mod") call.refuse("takes the rest of a fraction");
@@ -386,6 +387,7 @@ void sym_compare(AtenCall& call) {
 }
 void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, sym_dtype(call, 0))}); }
 void sym_not(AtenCall& call) { call.finish("Not", {call.operand(0, DType::kBool)}); }
+void sym_root(AtenCall& call) { call.finish("Sqrt", {call.operand(0, DType::kF64)}); }
 void sym_float(AtenCall& call) { call.same_as(call.operand(0, DType::kF64)); }
 
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
@@ -529,6 +531,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"operator.mul", sym_arithmetic},
                                        {"operator.ne", sym_compare},
                                        {"operator.neg", sym_negate},
+                                       {"operator.pow", sym_arithmetic},
                                        {"operator.sub", sym_arithmetic},
                                        {"operator.truediv", sym_arithmetic},
                                        {"positive.default", identity},
@@ -567,6 +570,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"to.dtype_layout", cast},
                                        {"to.other", cast},
                                        {"topk.default", topk},
+                                       {"torch._sym_sqrt", sym_root},
                                        {"torch.sym_float", sym_float},
                                        {"torch.sym_not", sym_not},
                                        {"tril.default", triangle},
