@@ -268,6 +268,7 @@ std::span<const AtenExporter> layer_exporters();
 std::span<const AtenExporter> control_exporters();
 std::span<const AtenExporter> place_exporters();
 std::span<const AtenExporter> signal_exporters();
+std::span<const AtenExporter> size_exporters();
 std::span<const AtenExporter> string_exporters();
 std::span<const AtenExporter> tree_exporters();
 std::span<const AtenExporter> view_exporters();

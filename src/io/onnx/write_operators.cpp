@@ -6,7 +6,6 @@
 
 #include "io/onnx/export.h"
 #include "op/einsum.h"
-#include "op/size_symbols.h"
 
 namespace qdq {
 namespace {
@@ -340,56 +339,6 @@ void triangle(AtenCall& call) {
   call.finish("Cast", {call.emit("Trilu", inputs, attributes)}, {"to", format::onnx_number(dtype)});
 }
 
-void sym_size(AtenCall& call) {
-  const std::string index = call.scalar(static_cast<double>(call.axis(1, call.rank(0))), DType::kS64);
-  call.finish("Gather", {call.emit("Shape", {call.tensor(0)}), index}, {"axis", 0});
-}
-
-// Sizes are numbers without axes; what they give with fractions (1.5 * size, size / 2) is a double.
-DType sym_dtype(const AtenCall& call, size_t i) {
-  const Argument& number = call.arg(i);
-  const bool is_double =
-      number.is_node() ? std::holds_alternative<double>(number.node()->meta.val.value) : number.is<double>();
-  return is_double ? DType::kF64 : DType::kS64;
-}
-DType sym_dtype(const AtenCall& call) { return sym_dtype(call, 0) == DType::kF64 ? DType::kF64 : sym_dtype(call, 1); }
-
-// Whether a size may be below zero: what is computed by subtraction, or is a number that only a run tells.
-bool may_be_negative(const Argument& size) {
-  if (!size.is_node()) return size.number().value_or(0) < 0;
-  const auto* value = std::get_if<SymInt>(&size.node()->meta.val.value);
-  return value != nullptr && (!is_known_outside(*value) || value->to_string().find('-') != std::string::npos);
-}
-
-void sym_arithmetic(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {
-      {"operator.add", "Add"},     {"operator.sub", "Sub"}, {"operator.mul", "Mul"}, {"operator.floordiv", "Div"},
-      {"operator.truediv", "Div"}, {"operator.mod", "Mod"}, {"operator.pow", "Pow"}};
-  const bool is_fraction = std::holds_alternative<double>(call.node().meta.val.value),
-             rounds = call.name() == "operator.floordiv";
-  const DType dtype = is_fraction ? DType::kF64 : sym_dtype(call);
-  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
-  if (dtype == DType::kF64 && rounds) return call.finish("Floor", {call.emit("Div", {a, b})});
-  if (dtype == DType::kF64 && call.name() == "operator.mod") call.refuse("takes the rest of a fraction");
-  // ONNX divides toward zero: -(-size // 4) would be rounded down, and (size - 4) // 3 up for a size of 3.
-  if (rounds && (may_be_negative(call.arg(0)) || may_be_negative(call.arg(1))))
-    return call.finish("Div", {call.emit("Sub", {a, call.emit("Mod", {a, b})}), b});
-  call.finish(onnx_name(kOps, call.name()), {a, b});
-}
-void sym_compare(AtenCall& call) {
-  static constexpr std::pair<std::string_view, const char*> kOps[] = {
-      {"operator.eq", "Equal"},       {"operator.ne", "Equal"},   {"operator.lt", "Less"},
-      {"operator.le", "LessOrEqual"}, {"operator.gt", "Greater"}, {"operator.ge", "GreaterOrEqual"}};
-  const DType dtype = sym_dtype(call);
-  const std::string a = call.operand(0, dtype), b = call.operand(1, dtype);
-  if (call.name() != "operator.ne") return call.finish(onnx_name(kOps, call.name()), {a, b});
-  call.finish("Not", {call.emit("Equal", {a, b})});
-}
-void sym_negate(AtenCall& call) { call.finish("Neg", {call.operand(0, sym_dtype(call, 0))}); }
-void sym_not(AtenCall& call) { call.finish("Not", {call.operand(0, DType::kBool)}); }
-void sym_root(AtenCall& call) { call.finish("Sqrt", {call.operand(0, DType::kF64)}); }
-void sym_float(AtenCall& call) { call.same_as(call.operand(0, DType::kF64)); }
-
 void scalar_tensor(AtenCall& call) { call.same_as(call.operand(0, call.result().dtype)); }
 
 void einsum(AtenCall& call) {
@@ -519,21 +468,7 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"ne.Tensor", compare},
                                        {"ones.default", full},
                                        {"ones_like.default", full},
-                                       {"operator.add", sym_arithmetic},
-                                       {"operator.eq", sym_compare},
-                                       {"operator.floordiv", sym_arithmetic},
-                                       {"operator.ge", sym_compare},
                                        {"operator.getitem", getitem},
-                                       {"operator.gt", sym_compare},
-                                       {"operator.le", sym_compare},
-                                       {"operator.lt", sym_compare},
-                                       {"operator.mod", sym_arithmetic},
-                                       {"operator.mul", sym_arithmetic},
-                                       {"operator.ne", sym_compare},
-                                       {"operator.neg", sym_negate},
-                                       {"operator.pow", sym_arithmetic},
-                                       {"operator.sub", sym_arithmetic},
-                                       {"operator.truediv", sym_arithmetic},
                                        {"positive.default", identity},
                                        {"pow.Scalar", arithmetic},
                                        {"pow.Tensor_Scalar", arithmetic},
@@ -552,7 +487,6 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"scalar_tensor.default", scalar_tensor},
                                        {"selu.default", selu},
                                        {"silu.default", silu},
-                                       {"size.int", sym_size},
                                        {"softmax.int", softmax},
                                        {"softplus.default", softplus},
                                        {"special_expit.default", sigmoid},
@@ -563,16 +497,12 @@ constexpr AtenExporter kExporters[] = {{"__and__.Scalar", logical},
                                        {"sub.Tensor", arithmetic},
                                        {"sum.default", reduce},
                                        {"sum.dim_IntList", reduce},
-                                       {"sym_size.int", sym_size},
                                        {"threshold.default", threshold},
                                        {"to.device", cast},
                                        {"to.dtype", cast},
                                        {"to.dtype_layout", cast},
                                        {"to.other", cast},
                                        {"topk.default", topk},
-                                       {"torch._sym_sqrt", sym_root},
-                                       {"torch.sym_float", sym_float},
-                                       {"torch.sym_not", sym_not},
                                        {"tril.default", triangle},
                                        {"triu.default", triangle},
                                        {"true_divide.Scalar", arithmetic},
@@ -595,7 +525,7 @@ const AtenExporter* find_aten_exporter(std::string_view name) {
     for (const auto& table :
          {attention_exporters(), composed_exporters(), composed_layer_exporters(), composed_place_exporters(),
           composed_rare_exporters(), element_exporters(), layer_exporters(), control_exporters(), place_exporters(),
-          signal_exporters(), string_exporters(), tree_exporters(), view_exporters()})
+          signal_exporters(), size_exporters(), string_exporters(), tree_exporters(), view_exporters()})
       for (const AtenExporter& exporter : table) out.emplace(exporter.name, &exporter);
     return out;
   }();
