@@ -118,6 +118,11 @@ template <class T> BasicValue<T> diff(const Call<T>& call) {
 template <class T> BasicValue<T> matrix_transposed(const Call<T>& call) {
   return run_op<T>("transpose.int", {call[0], -2, -1});
 }
+// The conjugate too, where numbers are complex.
+template <class T> BasicValue<T> conjugate_transposed(const Call<T>& call) {
+  const BasicValue<T> out = matrix_transposed(call);
+  return has_complex(call[0]) ? run_op<T>("conj_physical", {out}) : out;
+}
 template <class T> BasicValue<T> all_transposed(const Call<T>& call) {
   ValueList<T> order;
   for (int64_t axis = static_cast<int64_t>(shape_of(call[0]).size()); axis-- > 0;) order.push_back(axis);
@@ -183,12 +188,13 @@ void add_rearranging_ops(std::vector<OpDef>& ops) {
   add("aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor", rot90, rot90);
   add("aten::diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff, diff);
   add("aten::mT(Tensor(a) self) -> Tensor(a)", matrix_transposed, matrix_transposed);
-  add("aten::adjoint(Tensor(a) self) -> Tensor(a)", matrix_transposed, matrix_transposed);
+  add("aten::adjoint(Tensor(a) self) -> Tensor(a)", conjugate_transposed, conjugate_transposed);
   add("aten::numpy_T(Tensor(a) self) -> Tensor(a)", all_transposed, all_transposed);
   add("aten::diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", diagonal_copy, diagonal_copy);
   add("aten::diag(Tensor self, int diagonal=0) -> Tensor", diag, diag);
   add("aten::diagflat(Tensor self, int offset=0) -> Tensor", diagflat, diagflat);
   add("aten::trace(Tensor self) -> Tensor", trace, trace);
+  add("aten::mH(Tensor(a) self) -> Tensor(a)", conjugate_transposed, conjugate_transposed);
 }
 
 }  // namespace qdq

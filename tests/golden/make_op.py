@@ -1469,7 +1469,7 @@ def compositions():
     case("diff", B(x))
     case("diff", x, 2, 1, rand(3, 2), rand(3, 1))
     case("diff", x > 0, 1, 0)
-    for name in ("mT", "adjoint"):
+    for name in ("mT", "mH", "adjoint"):
         exact(name, B(rand(2, 3, 4)))
     exact("numpy_T", x)
     for name in ("diagonal", "diagonal_copy", "linalg_diagonal"):
@@ -1593,6 +1593,11 @@ def complex_numbers():
         case(name, B(x))
     case("real", rand(3))
     case("conj_physical", rand(3))
+    case("mT", B(z(2, 3, 4)))
+    for name in ("mH", "adjoint"):
+        case(name, B(z(2, 3, 4)))
+        if cases and cases[-1]["op"].split(".")[-2] == name:
+            cases[-1]["alias"] = False
     # PyTorch's view has a flag for the conjugate; qdq's result has bytes of its own.
     for name in ("_conj", "conj"):
         case(name, B(x))

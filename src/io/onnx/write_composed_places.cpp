@@ -412,7 +412,7 @@ void move_axes(AtenCall& call) {
     if (axis < 0) axis = others.front(), others.erase(others.begin());
   call.finish("Transpose", {call.tensor(0)}, {"perm", order});
 }
-// mT, adjoint of real numbers, numpy_T
+// mT, mH and adjoint of real numbers, numpy_T
 void turn(AtenCall& call) {
   const auto rank = static_cast<int64_t>(call.rank(0));
   std::vector<int64_t> order = counted(0, rank);
@@ -507,6 +507,7 @@ constexpr AtenExporter kComposedPlaceExporters[] = {{"_assert_async.msg", nothin
                                                     {"isin.Tensor_Scalar", is_in},
                                                     {"isin.Tensor_Tensor", is_in},
                                                     {"kthvalue.default", kth},
+                                                    {"mH.default", turn},
                                                     {"mT.default", turn},
                                                     {"masked_scatter.default", masked_scatter},
                                                     {"masked_select.default", masked_select},
