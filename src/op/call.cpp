@@ -371,7 +371,7 @@ void keep_open_slice(ValueMeta& value, const Node& call) {
   const size_t axis = static_cast<size_t>(wrap_axis(*call.arg(1).integer(), static_cast<int64_t>(x.size())));
   const bool is_open = before->sizes.size() == x.size() && !before->sizes[axis].is_constant() && !x[axis].is_constant();
   // x[:m] of an open axis that may be shorter.
-  if (is_open && before->sizes[axis] == smaller_size(after->sizes[axis], x[axis]))
+  if (is_open && is_smaller_of(before->sizes[axis], after->sizes[axis], x[axis]))
     after->sizes[axis] = before->sizes[axis];
   if (!std::all_of(call.args().begin() + 1, call.args().end(), is_number)) return;
   const int64_t from = *call.arg(2).integer(), to = *call.arg(3).integer();

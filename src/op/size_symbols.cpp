@@ -10,8 +10,8 @@ namespace {
 constexpr std::string_view kFromValues = "(from values ";
 constexpr int64_t kFar = int64_t{1} << 31;  // beyond any axis
 
-SymInt extreme_size(const char* name, const SymInt& a, const SymInt& b) {
-  return SymInt::parse(concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")"));
+std::string written(const char* name, const SymInt& a, const SymInt& b) {
+  return concat(name, "(", a.to_srepr(), ", ", b.to_srepr(), ")");
 }
 
 }  // namespace
@@ -30,17 +30,21 @@ bool is_size_from_values(const SymInt& size) { return size.to_string().starts_wi
 SymInt smaller_size(const SymInt& a, const SymInt& b) {
   if (a == b) return a;
   if (const auto x = a.constant(), y = b.constant(); x && y) return std::min(*x, *y);
-  return extreme_size("Min", a, b);
+  return SymInt::parse(written("Min", a, b));
 }
 
 SymInt larger_size(const SymInt& a, const SymInt& b) {
   if (a == b) return a;
   if (const auto x = a.constant(), y = b.constant(); x && y) return std::max(*x, *y);
-  return extreme_size("Max", a, b);
+  return SymInt::parse(written("Max", a, b));
 }
 
 bool is_at_most(const SymInt& most, const SymInt& size) {
   return size.to_srepr().starts_with(concat("Min(", most.to_srepr(), ", "));
+}
+
+bool is_smaller_of(const SymInt& size, const SymInt& a, const SymInt& b) {
+  return size.to_srepr() == written("Min", a, b);
 }
 
 bool is_symbol(const SymInt& size) {

@@ -23,6 +23,9 @@ SymInt larger_size(const SymInt& a, const SymInt& b);
 // Whether the size is Min(most, ...): with 1, as the first or the last row of an open axis has, it stretches as 1 does.
 bool is_at_most(const SymInt& most, const SymInt& size);
 
+// Whether the size is written as smaller_size() of the two, whose expression may be longer than a size takes.
+bool is_smaller_of(const SymInt& size, const SymInt& a, const SymInt& b);
+
 // Whether the size is a symbol alone.
 bool is_symbol(const SymInt& size);
 

@@ -11,6 +11,16 @@ namespace {
 size_t rank_of(const Tensor& tensor) { return tensor.sizes().size(); }
 size_t rank_of(const TensorMeta& meta) { return meta.sizes.size(); }
 
+// What -1 stands for. Only a run tells it where its expression is longer than a size takes: a detector of images of
+// open sizes divides sums of rounded quotients by each other.
+SymInt rest_of(const SymInt& count, const SymInt& known) {
+  try {
+    return count.floor_div(known);
+  } catch (const Error&) {
+    return size_from_values();
+  }
+}
+
 // Sizes in which one may be -1 for what is left.
 SymShape complete_sizes(const std::string& op, const SymInt& count, SymShape sizes) {
   std::optional<size_t> open;
@@ -27,7 +37,7 @@ SymShape complete_sizes(const std::string& op, const SymInt& count, SymShape siz
   }
   if (open) {
     QDQ_CHECK(!(known == SymInt(0)), kInvalidArgument, op, " cannot tell what -1 stands for in ", to_string(sizes));
-    sizes[*open] = count.floor_div(known);
+    sizes[*open] = rest_of(count, known);
   }
   QDQ_CHECK(may_be_equal(numel_of(sizes), count), kInvalidArgument, op, " cannot give ", count.to_string(),
             " elements the shape ", to_string(sizes));

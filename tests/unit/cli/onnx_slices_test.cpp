@@ -104,5 +104,44 @@ TEST(OnnxSlices, ASliceUpToTheSizeOfAnotherInputHasWhatIsThere) {
   }
 }
 
+// A detector of images of open sizes computes how many anchors it has, in sums of rounded quotients of such sums. What
+// would divide them or take the smaller one, only a run tells.
+TEST(OnnxSlices, ARunTellsSizesWhoseExpressionsAreTooLong) {
+  format::OnnxFile file;
+  file.ir_version = 8;
+  file.opsets = {{"", 17}};
+  for (const auto& [name, value] :
+       {std::pair("zero", int64_t{0}), {"end", INT64_MAX}, {"two", 2}, {"three", 3}, {"rest", -1}})
+    file.initializers.emplace_back(name, Tensor::of<int64_t>({1}, {value}));
+  const auto join = [&](const std::vector<std::string>& parts, const std::string& output) {
+    file.nodes.push_back(onnx_node("Concat", parts, output));
+    file.nodes.back().attributes.push_back(onnx_integer("axis", 0));
+  };
+  for (const std::string name : {"x", "y"}) {
+    file.inputs.push_back({name, DType::kF32, std::vector<format::OnnxDimension>{{{}, "n_" + name}}});
+    std::string last = name;
+    for (int round = 0; round < 5; ++round) {
+      const std::string sum = concat(name, "_sum", round);
+      for (const std::string step : {"two", "three"})
+        file.nodes.push_back(onnx_node("Slice", {last, "zero", "end", "zero", step}, sum + step));
+      join({sum + "two", sum + "three"}, sum);
+      last = sum;
+    }
+    file.nodes.push_back(onnx_node("Shape", {last}, name + "_size"));
+  }
+  join({"y_size", "rest"}, "shape");
+  file.nodes.push_back(onnx_node("Reshape", {"x_sum4", "shape"}, "rows"));
+  file.nodes.push_back(onnx_node("Slice", {"x_sum4", "zero", "y_size", "zero"}, "part"));
+  for (const char* name : {"rows", "part"}) file.outputs.push_back({name, std::nullopt, std::nullopt});
+  const Program program = load_onnx(format::write_onnx_file(file));
+  const Program again = load_onnx(save_onnx(program));
+  const std::vector<Tensor> inputs = {Tensor::full({9}, DType::kF32, 1), Tensor::full({9}, DType::kF32, 0)};
+  for (const Program* one : {&program, &again})
+    for (const auto& found : {Interpreter(*one, {}).run(inputs), lower(*one).run(inputs)}) {
+      EXPECT_EQ(found.at(0).sizes(), (Shape{found.at(1).numel(), 1}));
+      EXPECT_GT(found.at(1).numel(), 0);
+    }
+}
+
 }  // namespace
 }  // namespace qdq::onnx_slices_test
