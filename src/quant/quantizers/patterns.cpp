@@ -389,6 +389,14 @@ bool PatternAnnotator::has_channels(const PatternRow& row, const Node* node, con
   return false;
 }
 
+// Whether no samples are needed for the weight where none are for activations; else the reason is noted.
+bool PatternAnnotator::has_known_range(const PatternRow& row, const Node* node, const Node* weight) {
+  const bool needs_samples = config()->input_activation && !config()->is_dynamic();
+  if (needs_samples || policy_.rules.takes_computed_weights || positions_.is_constant(*weight)) return true;
+  refuse(node, row, concat("its weight ", weight->name(), " is computed from inputs: only samples tell its range"));
+  return false;
+}
+
 // Whether the pattern's result can be observed; else the reason is noted.
 bool PatternAnnotator::has_observable_output(const PatternRow& row, const Node* last) {
   if (row.output == Output::kContinued || row.output == Output::kFloat) return true;
@@ -425,7 +433,7 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
   }
   if (is_norm(*node)) return true;
   if (Node* weight = weight_of(*node)) {
-    if (!has_channels(row, node, weight)) return false;
+    if (!has_channels(row, node, weight) || !has_known_range(row, node, weight)) return false;
     to.set_input(weight, config()->weight_qspec());
   }
   if (Node* bias = bias_of(*node)) to.set_input(bias, config()->bias_qspec());

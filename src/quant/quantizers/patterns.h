@@ -103,6 +103,8 @@ struct MatchingRules {
   bool refuses_numbers = false;         // an addition of a number behind a quantized operator is an error
   bool asks_for_readers_first = false;  // who reads a value is asked before whether a setting reaches the pattern
   bool takes_positions = false;         // positions, sizes and masks are quantized as features are
+  bool takes_computed_weights =
+      false;  // weights that inputs decide get a range of samples, though activations get none
   void (*check_recurrent)(const SourcePartition& call) = nullptr;  // throws for a call that is refused
 };
 
@@ -169,6 +171,7 @@ class PatternAnnotator {
                   QuantizationAnnotation& to);
   bool is_observable(const PatternRow& row, const Node* node, const Node* operand);
   bool has_channels(const PatternRow& row, const Node* node, const Node* weight);
+  bool has_known_range(const PatternRow& row, const Node* node, const Node* weight);
   bool has_observable_output(const PatternRow& row, const Node* last);
   QSpec spec_of_output(const PatternRow& row, Node* last) const;
   std::string asked(const PatternRow& row, const PatternChain& chain) const;

@@ -53,18 +53,16 @@ Positions::Positions(const Graph& graph) {
 }
 
 void Positions::find_those_of_integers(const Graph& graph) {
-  std::unordered_set<const Node*> constants;  // attributes, and what is made of them alone
   for (const Node* node : graph.nodes()) {
-    if (node->op() == Node::Op::kGetAttr) constants.insert(node);
+    if (node->op() == Node::Op::kGetAttr) constants_.insert(node);
     else if (is_counted(*node) || is_a(*node, Family::kCreation)) of_integers_.insert(node);
     if (node->op() != Node::Op::kCallFunction || is_counted(*node)) continue;
     const std::vector<Node*> inputs = node->input_nodes();
-    const auto is_constant = [&](const Node* input) { return constants.count(input) != 0; };
     const auto tells = [&](const Node* input) { return of_integers_.count(input) != 0; };
     if (inputs.empty() || !std::all_of(inputs.begin(), inputs.end(),
-                                       [&](const Node* input) { return is_constant(input) || tells(input); }))
+                                       [&](const Node* input) { return is_constant(*input) || tells(input); }))
       continue;
-    if (std::none_of(inputs.begin(), inputs.end(), tells)) constants.insert(node);
+    if (std::none_of(inputs.begin(), inputs.end(), tells)) constants_.insert(node);
     else if (node->is("operator.getitem") || !learns(*node)) of_integers_.insert(node);
   }
 }

@@ -16,11 +16,14 @@ class Positions {
 
   // Why what the node computes is better left in float; empty if nothing speaks against integers.
   std::string_view obstacle(const Node& node) const;
+  // Whether it is stored, or follows from what is stored alone.
+  bool is_constant(const Node& node) const { return constants_.count(&node) != 0; }
 
  private:
   void find_those_of_integers(const Graph& graph);
   void find_those_for_integers(const Graph& graph);
 
+  std::unordered_set<const Node*> constants_;  // attributes, and what is made of them alone
   // Follow from integers of 32 and 64 bits, flags, sizes and constants alone, without a layer in between.
   std::unordered_set<const Node*> of_integers_;
   // Are read for nothing but casts to integers.

@@ -65,5 +65,27 @@ TEST(Positions, AreQuantizedAsPyTorchDoesThatIfAsked) {
   EXPECT_EQ(to_string(of_module(prepared, "size").outcome), "quantized");
 }
 
+// A weight that is computed, as in modulated convolutions, has a range that samples tell, and there are none.
+TEST(ComputedWeights, StayInFloatWhereNoSamplesAreNeeded) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 8});
+  Node* weight = b.call("mul.Tensor", {b.weight("w", {4, 8}), b.input("style", {8})}, "modulated");
+  Node* stored = b.call("transpose.int", {b.weight("v", {8, 4}), 0, 1});
+  Node* first = b.call("linear.default", {x, weight}, "computed");
+  const Program program = b.finish({first, b.call("linear.default", {x, stored}, "stored")});
+  QuantizationConfig weights = get_symmetric_quantization_config();
+  weights.input_activation.reset();
+  weights.output_activation.reset();
+  for (const QuantizationConfig& config : {weights, get_symmetric_quantization_config({.is_dynamic = true})}) {
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(config);
+    const Prepared prepared = prepare_pt2e(program.clone(), quantizer);
+    EXPECT_FALSE(prepared.needs_data());
+    EXPECT_EQ(of_module(prepared, "computed").reason,
+              "its weight mul is computed from inputs: only samples tell its range");
+    EXPECT_EQ(to_string(of_module(prepared, "stored").outcome), "quantized");
+  }
+}
+
 }  // namespace
 }  // namespace qdq::positions_test
