@@ -283,7 +283,10 @@ template <bool symmetric> Value eval_choose_qparams(const Call<Tensor>& call) {
   const Tensor& input = call.tensor(0);
   const int64_t qmin = call.integer(1), qmax = call.integer(2);
   const Tensor wide = input.to(DType::kF32).contiguous();
-  const kernel::MinMax range = min_max_of(call.op(), wide.data<float>(), wide.numel());
+  // Nothing needs no range: a detector that finds no box. ONNX Runtime gives a scale, too, where PyTorch fails.
+  const bool is_empty = wide.numel() == 0;
+  const kernel::MinMax range =
+      is_empty ? kernel::MinMax{0, 0, false} : min_max_of(call.op(), wide.data<float>(), wide.numel());
   // Until eps, which is an f32 tensor, comes in, all is in the input's dtype.
   const auto rounded = [&](float x) {
     return input.dtype() == DType::kF16 ? float(F16(x)) : input.dtype() == DType::kBF16 ? float(BF16(x)) : x;

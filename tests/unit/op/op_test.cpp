@@ -47,6 +47,20 @@ TEST(Op, ProductsOfNoMatricesAreNone) {
             (Shape{0, 3, 2}));
 }
 
+// A detector that finds no box has nothing to round, and ran in float.
+TEST(Op, NothingHasARangeAsZeroHas) {
+  for (const char* target : {"choose_qparams.tensor", "choose_qparams_symmetric.tensor"}) {
+    const auto chosen = [&](const Tensor& x) {
+      const Value found =
+          run(concat("torch.ops.quantized_decomposed.", target), {x, int64_t{-128}, int64_t{127}, 0.25, DType::kS8});
+      return *found.get_if<Value::List>();
+    };
+    const Value::List none = chosen(Tensor::empty({0, 3}, DType::kF32)),
+                      zero = chosen(Tensor::full({1}, DType::kF32, 0));
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(bitwise_equal(tensor(none.at(i)), tensor(zero.at(i)))) << target;
+  }
+}
+
 TEST(Op, CallFillsDefaultsAndRefusesWhatDoesNotFit) {
   const OpDef& conv = *find_op("torch.ops.aten.conv2d.default");
   const Tensor x = Tensor::full({1, 1, 3, 3}, DType::kF32, 1), w = Tensor::full({1, 1, 2, 2}, DType::kF32, 1);
