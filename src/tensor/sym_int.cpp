@@ -55,7 +55,8 @@ SymInt::SymInt(int64_t value) {
 
 SymInt SymInt::symbol(std::string name) {
   QDQ_CHECK(name.size() <= kMaxAtom, kInvalidArgument, "a symbolic size has an expression of ", name.size(),
-            " characters, at most ", kMaxAtom, " are taken");
+            " characters, at most ", kMaxAtom,
+            " are taken; give the model's inputs fixed sizes (--fix image=3,224,224)");
   SymInt out;
   out.terms_[{std::move(name)}] = 1;
   return out;

@@ -349,5 +349,14 @@ TEST(Tensor, BroadcastsLikePyTorch) {
   EXPECT_EQ(Tensor::of<float>({2, 1}, {1, 2}).expand({2, 3}).contiguous().data<float>()[5], 2);
 }
 
+TEST(SymInt, ARefusalOfLongExpressionsNamesTheRemedy) {
+  try {
+    SymInt::symbol(std::string(5000, 's'));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("give the model's inputs fixed sizes (--fix"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace qdq::tensor_test
