@@ -7,6 +7,7 @@
 #include "io/onnx/export.h"
 #include "io/onnx/integer_layers.h"
 #include "op/elements.h"
+#include "op/facts.h"
 #include "op/targets.h"
 
 namespace qdq {

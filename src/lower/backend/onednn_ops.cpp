@@ -20,6 +20,7 @@
 #include "lower/backend/onednn.h"
 #include "lower/backend/onednn_primitive.h"
 #include "lower/lower.h"
+#include "op/facts.h"
 #include "op/targets.h"
 
 namespace qdq {

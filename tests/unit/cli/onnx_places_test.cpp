@@ -5,6 +5,7 @@
 #include "format/onnx_file.h"
 #include "io/onnx.h"
 #include "op/infer.h"
+#include "op/targets.h"
 #include "unit/cli/onnx_node.h"
 #include "unit/format/expect_error.h"
 

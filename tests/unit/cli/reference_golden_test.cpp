@@ -12,6 +12,8 @@
 #include "format/zip.h"
 #include "golden_bytes.h"
 #include "io/pt2.h"
+#include "quant/pt2e.h"
+#include "quant/quantizers/xnnpack_quantizer.h"
 
 namespace qdq::reference_golden_test {
 namespace {
