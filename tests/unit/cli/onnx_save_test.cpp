@@ -574,46 +574,6 @@ TEST(OnnxSave, PlacesAreKeptWhereTheyChange) {
   }
 }
 
-// What decompositions of resizing compute, and the division that rounds up.
-TEST(OnnxSave, FractionsOfSizesAreDoublesAndQuotientsRoundDown) {
-  Program program;
-  Graph& graph = *program.graph;
-  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
-  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3}, {}, false};
-  Node* rows = graph.call("torch.ops.aten.sym_size.int", {x, 0});
-  Node* number = graph.call("torch.sym_float", {rows});
-  Node* ratio = graph.call("operator.truediv", {number, graph.call("operator.mul", {number, 2.5})});
-  Node* half = graph.call("operator.mul", {rows, 0.5});
-  Node* up = graph.call("operator.neg", {graph.call("operator.floordiv", {graph.call("operator.neg", {rows}), 4})});
-  Node* y = graph.call("torch.ops.aten.mul.Tensor", {x, ratio});
-  y = graph.call("torch.ops.aten.add.Tensor", {graph.call("torch.ops.aten.add.Tensor", {y, half}), up});
-  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})});
-  infer_shapes(program);
-  const std::vector<Tensor> in = {ramp({5, 3})};
-  const Tensor wanted = Interpreter(program, {}).run(in)[0];
-  EXPECT_FLOAT_EQ(wanted.contiguous().data<float>()[0], in[0].data<float>()[0] * 0.4F + 2.5F + 2);
-  EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(save_onnx(program)), {}).run(in)[0], wanted));
-}
-
-// As attention divides by the root of a size.
-TEST(OnnxSave, RootsAndPowersOfSizesAreDoubles) {
-  Program program;
-  Graph& graph = *program.graph;
-  Node* x = graph.create(Node::Op::kPlaceholder, "x", {}, {}, "x");
-  x->meta.val.value = TensorMeta{DType::kF32, {SymInt::symbol("s0"), 3}, {}, false};
-  Node* rows = graph.call("torch.ops.aten.sym_size.int", {x, 0});
-  Node* root = graph.call("torch._sym_sqrt", {graph.call("torch.sym_float", {rows})});
-  Node* y = graph.call("torch.ops.aten.div.Tensor", {x, root});
-  y = graph.call("torch.ops.aten.add.Tensor", {y, graph.call("operator.pow", {rows, -0.5})});
-  y = graph.call("torch.ops.aten.add.Tensor", {y, graph.call("operator.pow", {rows, 2})});
-  graph.create(Node::Op::kOutput, "output", {Argument(Argument::List{y})});
-  infer_shapes(program);
-  const std::vector<Tensor> in = {ramp({4, 3})};
-  for (const Program& each : {program.clone(), load_onnx(save_onnx(program)), load_pt2(save_pt2(program))})
-    EXPECT_FLOAT_EQ(Interpreter(each, {}).run(in)[0].contiguous().data<float>()[1],
-                    in[0].data<float>()[1] / 2 + 0.5F + 16);
-}
-
 // Pools without a batch axis; what ONNX Runtime counts where a pool rounds up; a linear layer of one row.
 TEST(OnnxSave, PoolsAndLinearLayersOfOtherShapesAreWritten) {
   Program program;
