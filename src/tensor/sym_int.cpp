@@ -100,10 +100,21 @@ SymInt SymInt::operator*(const SymInt& other) const {
   return out;
 }
 
+std::optional<int64_t> SymInt::whole_multiple(const SymInt& of) const {
+  std::optional<int64_t> times;
+  if (terms_.size() != of.terms_.size()) return times;
+  for (auto a = terms_.begin(), b = of.terms_.begin(); a != terms_.end(); ++a, ++b) {
+    if (a->first != b->first || !divides(b->second, a->second)) return std::nullopt;
+    const int64_t quotient = floor_divide(a->second, b->second);
+    if (times && *times != quotient) return std::nullopt;
+    times = quotient;
+  }
+  return times;
+}
+
 SymInt SymInt::floor_div(const SymInt& other) const {
   QDQ_CHECK(!other.terms_.empty(), kInvalidArgument, "the symbolic size ", to_string(), " is divided by zero");
   if (is_constant() && other.is_constant()) return floor_divide(*constant(), *other.constant());
-  if (*this == other) return 1;
   if (other.terms_.size() == 1) {
     const auto& [divisor, by] = *other.terms_.begin();
     SymInt out;
@@ -117,6 +128,8 @@ SymInt SymInt::floor_div(const SymInt& other) const {
       out.add_term(rest, floor_divide(coefficient, by));
     }
     if (exact) return out;
+  } else if (const auto times = whole_multiple(other)) {
+    return *times;
   }
   return symbol("FloorDiv(" + to_srepr() + ", " + other.to_srepr() + ")");
 }

@@ -32,8 +32,8 @@ class SymInt {
   SymInt operator+(const SymInt& other) const;
   SymInt operator-(const SymInt& other) const;
   SymInt operator*(const SymInt& other) const;
-  // Floor division; exact where every term divides, else an opaque atom. Throws Error{kInvalidArgument} for a zero
-  // divisor.
+  // Floor division; exact where every term divides, or all terms are the same multiple of the divisor's, else an opaque
+  // atom. Throws Error{kInvalidArgument} for a zero divisor.
   SymInt floor_div(const SymInt& other) const;
   bool operator==(const SymInt& other) const = default;
 
@@ -43,6 +43,8 @@ class SymInt {
  private:
   using Monomial = std::vector<std::string>;  // sorted factors; empty for the constant term
   std::map<Monomial, int64_t> terms_;         // no zero coefficients
+  // k where this is k times `of`.
+  std::optional<int64_t> whole_multiple(const SymInt& of) const;
   void add_term(const Monomial& monomial, int64_t coefficient);
   friend class SreprParser;
 };

@@ -272,6 +272,11 @@ TEST(SymInt, IsAPolynomial) {
   EXPECT_EQ(SymInt(7).floor_div(2), SymInt(3));
   EXPECT_EQ(SymInt::parse((s0 * 3 - 2).to_srepr()), s0 * 3 - 2);
   EXPECT_EQ((s0 * s0 + s0).evaluate({{"s0", 3}}), 12);
+  // The anchors of a detector's levels by their pixels.
+  const SymInt s1 = SymInt::symbol("s1"), pixels = s0 * s1 + s0.floor_div(2) * s1.floor_div(2);
+  EXPECT_EQ((pixels * 9).floor_div(pixels), SymInt(9));
+  EXPECT_EQ((pixels * 9).floor_div(pixels * -3), SymInt(-3));
+  EXPECT_FALSE((pixels + s0 * s1).floor_div(pixels).is_constant());
   const SymInt half = s0.floor_div(2);
   EXPECT_EQ(half.evaluate({{"s0", 5}}), 2);
   EXPECT_EQ(SymInt::parse(half.to_srepr()), half);
