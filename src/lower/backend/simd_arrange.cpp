@@ -118,6 +118,7 @@ template <class T> Compiled arranged(std::vector<Axis> axes, DType dtype) {
 
 bool moves_rows(const Plan& plan, const PlanStep& step) {
   const PlanBuffer &in = plan.buffers[step.inputs[0]], &out = plan.buffers[step.output];
+  if (in.dtype != out.dtype || out.dtype == DType::kBF16) return false;
   std::vector<Axis> axes = axes_of(in, out);
   return Tile(axes, out.dtype).move != Move::kElements;
 }

@@ -363,6 +363,13 @@ std::vector<Problem> problems() {
   std::swap(narrowed.inputs[0].dtype, narrowed.output.dtype);
   narrowed.name = "arrange_from_bf16";
   out.push_back(narrowed);
+  for (const auto& [name, sizes] : {std::pair("lines", Shape{2, 3, 4, 5}), std::pair("rows", Shape{2, 60})}) {
+    narrowed = general(concat(name, "_to_bf16"), Step::Arrange{}, {{sizes, DType::kF32}}, {sizes, DType::kBF16});
+    out.push_back(narrowed);
+    std::swap(narrowed.inputs[0].dtype, narrowed.output.dtype);
+    narrowed.name = concat(name, "_from_bf16");
+    out.push_back(narrowed);
+  }
   Problem joined = general("concat", Step::Concat{1}, {{{2, 16, 5, 5}, DType::kF32}, {{2, 24, 5, 5}, DType::kF32}},
                            {{2, 40, 5, 5}, DType::kF32});
   out.push_back(in_bf16(joined));
