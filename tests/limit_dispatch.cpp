@@ -12,12 +12,13 @@ struct Level {
   std::string_view isa;
   int64_t target;
 };
-// AVX2_VNNI is oneDNN's alone: the kernels have no road of their own for it.
+// AVX2_VNNI and AMX are oneDNN's alone: the kernels have no road of their own for them.
 constexpr Level kLevels[] = {{"SSE41", HWY_SSE2},
                              {"AVX2", HWY_AVX2},
                              {"AVX2_VNNI", HWY_AVX2},
                              {"AVX512_CORE", HWY_AVX3},
-                             {"AVX512_CORE_VNNI", HWY_AVX3_DL}};
+                             {"AVX512_CORE_VNNI", HWY_AVX3_DL},
+                             {"AVX512_CORE_AMX", HWY_AVX3_DL}};
 
 // Better targets have lower bits.
 [[maybe_unused]] const bool is_limited = [] {

@@ -122,10 +122,12 @@ bool has_vnni() {
   return isa != dnnl::cpu_isa::isa_default && isa != dnnl::cpu_isa::sse41 && isa != dnnl::cpu_isa::avx &&
          isa != dnnl::cpu_isa::avx2 && isa != dnnl::cpu_isa::avx512_core;
 }
-bool has_bf16() {
+bool has_vnni_of_256_bits() {
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
-  return has_vnni() && isa != dnnl::cpu_isa::avx512_core_vnni && isa != dnnl::cpu_isa::avx2_vnni &&
-         isa != dnnl::cpu_isa::avx2_vnni_2;
+  return isa == dnnl::cpu_isa::avx2_vnni || isa == dnnl::cpu_isa::avx2_vnni_2;
+}
+bool has_bf16() {
+  return has_vnni() && !has_vnni_of_256_bits() && dnnl::get_effective_cpu_isa() != dnnl::cpu_isa::avx512_core_vnni;
 }
 
 class OneDnnSteps : public StepBackend {
@@ -357,6 +359,9 @@ class OneDnnSteps : public StepBackend {
     const Window2d& w = conv.window;
     const Dims padding_end = padding_behind(w, in.sizes, out.sizes);
     if (onednn::has_wrong_sums(plan, step, conv)) return onednn::kWrongSums;
+    // Measured: 0.15 ms against 0.30 for 144 channels of 56 x 56, where the level is AVX2_VNNI.
+    if (conv.groups > 1 && conv.weights.values.size(1) == 1 && has_vnni_of_256_bits())
+      return "with vectors of 256 bits the portable kernel is faster";
     // A post-op that reads the residual, and the sums of one channel, are tried on images alone.
     if (conv.is_of_volumes() && step.inputs.size() > 1 && plan.buffers[step.inputs[1]].dtype != out.dtype)
       return "volumes beside a residual of another dtype";
