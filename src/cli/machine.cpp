@@ -22,6 +22,7 @@ std::string machine_text() {
   add(__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"), "AVX-512");
   add(__builtin_cpu_supports("avx512vnni"), "AVX-512 VNNI");
   add(__builtin_cpu_supports("avx512bf16"), "AVX-512 BF16");
+  add(__builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("amx-bf16"), "AMX");
 #endif
   return concat(out, "; integers by ", integer_products());
 }
