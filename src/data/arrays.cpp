@@ -56,11 +56,6 @@ struct Part {
 };
 using Parts = std::vector<Part>;  // one for each input
 
-int64_t samples_of(const Parts& batch) {
-  const Shape sizes = batch[0].sizes();
-  return sizes.empty() ? 1 : sizes[0];
-}
-
 // One input's array, cut into batches of `step` of its `count` samples or, each of one, its batches.
 struct Cut {
   Array array;
@@ -76,8 +71,9 @@ struct Batches {
   std::vector<Parts> named;
   std::vector<Cut> cuts;
   int64_t size = 0;
-  std::optional<int64_t> last;  // the samples of the last batch that a limit leaves of it
-  int64_t in_all = 0;           // the samples without a limit
+  std::optional<int64_t> last;     // the samples of the last batch that a limit leaves of it
+  int64_t in_all = 0;              // the samples without a limit
+  bool are_single_images = false;  // without an axis in front for batches: the first is that of the channels
 
   Parts operator[](int64_t batch) const {
     Parts out;
@@ -94,6 +90,10 @@ struct Batches {
     std::vector<int64_t> all(static_cast<size_t>(size));
     std::iota(all.begin(), all.end(), 0);
     return all;
+  }
+  int64_t samples_of(const Parts& batch) const {
+    const Shape sizes = batch[0].sizes();
+    return sizes.empty() || are_single_images ? 1 : sizes[0];
   }
   int64_t num_samples() const {
     if (size == 0) return 0;
@@ -164,8 +164,10 @@ class ArrayData final : public Data {
     std::vector<Tensor> out;
     const Parts parts = batches_[index];
     for (size_t i = 0; i < parts.size(); ++i) {
-      const Tensor tensor = parts[i].read();
-      out.push_back((how_ ? preprocessed(tensor, *how_, path_) : tensor).to(dtypes_[i]));
+      Tensor tensor = parts[i].read();
+      if (how_) tensor = preprocessed(tensor, *how_, path_);
+      if (how_ && batches_.are_single_images) tensor = tensor.select(0, 0);
+      out.push_back(tensor.to(dtypes_[i]));
     }
     return out;
   }
@@ -263,7 +265,8 @@ std::vector<Array> arrays_for(const std::vector<Input>& inputs, const std::vecto
 }
 
 // One input's array in batches; of `rank` axes where it holds samples.
-Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions& options, const std::string& path) {
+Cut cut(const Input& input, const Array& array, int64_t rank, bool is_preprocessed, const DataOptions& options,
+        const std::string& path) {
   const auto wrong = [&](const char* why) {
     fail(ErrorCode::kInvalidArgument, path, ": the array for input '", input.shown(), "' has shape ",
          to_string(array->sizes()), ", the program needs ", to_string(input.meta->sizes), why);
@@ -271,6 +274,7 @@ Cut cut(const Input& input, const Array& array, int64_t rank, const DataOptions&
   if (array->dim() == rank + 1) return {array, Part::Kind::kOne, array->size(0), 1};
   if (array->dim() != rank) wrong(", or that with one axis more in front for batches");
   if (rank == 0) return {array};
+  if (is_preprocessed && input.is_one_image()) return {array, Part::Kind::kRows, array->size(0), 1};
   const auto fixed = input.meta->sizes[0].constant();
   const int64_t count = options.limit > 0 ? std::min(options.limit, array->size(0)) : array->size(0);
   const int64_t step = fixed ? *fixed : std::min(options.batch_size, std::max<int64_t>(count, 1));
@@ -341,7 +345,8 @@ void check_batches(const Batches& batches, const std::vector<Input>& inputs,
     if (first.kind == Part::Kind::kWhole) first.kind = Part::Kind::kRows;
     first.end = first.begin + 1;
     Shape sizes = preprocessed(first.read(), *how, path).sizes();
-    sizes[0] = batches[0][0].sizes()[0];
+    if (batches.are_single_images) sizes.erase(sizes.begin());
+    else sizes[0] = batches[0][0].sizes()[0];
     check_sizes(inputs[0], sizes, path);
   }
 }
@@ -367,6 +372,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     how = std::move(read.how);
     preprocess = std::move(read.text);
   }
+  const bool are_single_images = !inputs.empty() && inputs[0].is_one_image();
   auto batches = explicit_batches(arrays, inputs, path);
   std::vector<std::string> warnings;
   if (!batches) {
@@ -375,7 +381,7 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     warnings = unread(inputs, arrays, whole, path);
     for (size_t i = 0; i < inputs.size(); ++i) {
       const int64_t rank = rank_of_samples(inputs[i], whole[i], how.has_value(), path);
-      batches->cuts.push_back(cut(inputs[i], whole[i], rank, options, path));
+      batches->cuts.push_back(cut(inputs[i], whole[i], rank, how.has_value(), options, path));
       const int64_t first = batches->cuts[0].size(), count = batches->cuts[i].size();
       QDQ_CHECK(count == first, kInvalidArgument, path, ": the array for input '", inputs[i].shown(), "' makes ", count,
                 " batches, that for '", inputs[0].shown(), "' makes ", first,
@@ -383,8 +389,9 @@ std::unique_ptr<Data> open_arrays(std::shared_ptr<const format::ByteSource> sour
     }
     batches->size = batches->cuts[0].size();
   }
+  batches->are_single_images = are_single_images;
   batches->in_all = batches->num_samples();
-  if (!batches->cuts.empty() && batches->cuts[0].kind == Part::Kind::kRows)
+  if (!batches->cuts.empty() && batches->cuts[0].kind == Part::Kind::kRows && !are_single_images)
     batches->in_all = batches->cuts[0].array->size(0);
   QDQ_CHECK(batches->size > 0, kInvalidArgument, path,
             " holds no samples: the arrays have 0 rows, and each row is one; wanted one at least");

@@ -25,6 +25,16 @@ std::vector<Input> inputs_of(const Program& program) {
 
 }  // namespace
 
+bool Input::is_one_image() const {
+  const SymShape& sizes = meta->sizes;
+  return sizes.size() == 3 && (sizes[0] == SymInt(1) || sizes[0] == SymInt(3));
+}
+
+std::optional<int64_t> Input::fixed_batch() const {
+  if (is_one_image()) return 1;
+  return meta->sizes.empty() ? std::nullopt : meta->sizes[0].constant();
+}
+
 std::string names_of(const std::vector<Input>& inputs) {
   std::string names;
   for (const Input& input : inputs) names += (names.empty() ? "" : ", ") + input.shown();
@@ -53,7 +63,7 @@ std::unique_ptr<Data> open_data(const std::string& path, const Program& program,
             " samples; it must be at least 1 (0: all)");
   const std::vector<Input> inputs = inputs_of(program);
   for (const Input& input : inputs) {
-    const auto fixed = input.meta->sizes.empty() ? std::nullopt : input.meta->sizes[0].constant();
+    const auto fixed = input.fixed_batch();
     QDQ_CHECK(!options.is_batch_size_wanted || !fixed || *fixed == options.batch_size, kInvalidArgument, "input ",
               input.shown(), " has a fixed batch of ", fixed.value_or(0), ", so that it cannot have ",
               options.batch_size, " samples per batch");

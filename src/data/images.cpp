@@ -111,7 +111,7 @@ class ImageData final : public Data {
   ImageData(std::unique_ptr<ImageFiles> files, int64_t count, ReadPreprocess how, const Input& input,
             int64_t batch_size)
       : files_(std::move(files)), count_(count), how_(std::move(how.how)), preprocess_(std::move(how.text)),
-        sizes_(input.meta->sizes), name_(input.shown()), batch_size_(batch_size) {
+        sizes_(input.meta->sizes), name_(input.shown()), is_one_image_(input.is_one_image()), batch_size_(batch_size) {
     const Folders folders = folders_of(files_->names());
     runs_ = spread(folders, count);
     for (const auto& [folder, runs] : folders)
@@ -218,7 +218,7 @@ class ImageData final : public Data {
   // Puts an image into its place of the batch.
   void add(const Tensor& image, int64_t place, int64_t count, const std::string& path, Tensor& out) {
     Shape sizes = image.sizes();
-    sizes.insert(sizes.begin(), count);
+    if (!is_one_image_) sizes.insert(sizes.begin(), count);
     if (!out.defined()) {
       check_sizes_of(sizes, path);
       out = Tensor::empty(sizes, image.dtype());
@@ -227,18 +227,18 @@ class ImageData final : public Data {
     QDQ_CHECK(out.sizes() == sizes, kInvalidArgument, path, " gives an input of shape ", to_string(image.sizes()),
               " where the images before it gave ", to_string(Shape(out.sizes().begin() + 1, out.sizes().end())),
               "; put a resize and a crop into the preprocess file");
-    out.select(0, place).copy_from(image);
+    (is_one_image_ ? out : out.select(0, place)).copy_from(image);
   }
 
   void check_sizes_of(const Shape& sizes, const std::string& path) const {
     bool fits = sizes.size() == sizes_.size();
-    for (size_t axis = 1; fits && axis < sizes.size(); ++axis) {
+    for (size_t axis = is_one_image_ ? 0 : 1; fits && axis < sizes.size(); ++axis) {
       const auto wanted = sizes_[axis].constant();
       fits = !wanted || *wanted == sizes[axis];
     }
-    QDQ_CHECK(fits, kInvalidArgument, path, " gives an input of shape ",
-              to_string(Shape(sizes.begin() + 1, sizes.end())), ", input ", name_, " of the program is ",
-              to_string(sizes_), "; see resize, crop and layout in the preprocess file");
+    QDQ_CHECK(fits, kInvalidArgument, path, " gives an input of shape ", to_string(Shape(sizes.end() - 3, sizes.end())),
+              ", input ", name_, " of the program is ", to_string(sizes_),
+              "; see resize, crop and layout in the preprocess file");
   }
 
   std::unique_ptr<ImageFiles> files_;
@@ -249,6 +249,7 @@ class ImageData final : public Data {
   std::string preprocess_;
   SymShape sizes_;
   std::string name_;
+  bool is_one_image_;
   int64_t batch_size_;
   int64_t expected_begin_ = 0, expected_end_ = 0;  // samples
   int64_t image_bytes_ = 0;                        // of an input, once one is known
@@ -271,7 +272,7 @@ std::unique_ptr<Data> open_images(const std::string& path, const std::vector<Inp
   QDQ_CHECK(found > 0, kInvalidArgument, path, " holds no .jpg, .jpeg, .png or .bmp files", what_else_is_in(*files));
   const int64_t count = options.limit > 0 ? std::min(options.limit, found) : found;
   int64_t batch_size = std::min(options.batch_size, count);
-  if (const auto fixed = inputs[0].meta->sizes.empty() ? std::nullopt : inputs[0].meta->sizes[0].constant()) {
+  if (const auto fixed = inputs[0].fixed_batch()) {
     batch_size = *fixed;
     QDQ_CHECK(batch_size > 0 && count % batch_size == 0, kInvalidArgument, "the ", count, " images of ", path,
               " do not divide into batches of ", batch_size, ", which the program fixes (--limit N leaves some out)");

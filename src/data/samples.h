@@ -1,7 +1,9 @@
 // What the kinds of data have in common.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,11 @@ struct Input {
 
   // The name that a person knows it by.
   const std::string& shown() const { return onnx_name.empty() ? name : onnx_name; }
+  // Whether it is an image without an axis in front for batches, as detectors of torchvision take it: three axes, of
+  // which the first has as many elements as an image has channels.
+  bool is_one_image() const;
+  // How many samples each batch has, if the program fixes it.
+  std::optional<int64_t> fixed_batch() const;
 };
 
 std::string names_of(const std::vector<Input>& inputs);

@@ -364,6 +364,34 @@ TEST_F(DataTest, TakesPixelsInArraysForImages) {
             std::string::npos);
 }
 
+// A detector of torchvision takes one image [3, H, W] of any size.
+TEST_F(DataTest, AnInputWithoutABatchTakesImagesOneByOne) {
+  Program program = image_program();
+  std::get<TensorMeta>(program.graph->placeholders()[0]->meta.val.value).sizes = {3, SymInt::symbol("h"),
+                                                                                  SymInt::symbol("w")};
+  files.add("how.json", R"({"scale": 1})");
+  for (const char* name : {"img/a.bmp", "img/b.bmp"}) files.add(name, bmp());
+  files.contents["pixels.npy"] =
+      format::write_npy(Tensor::of<uint8_t>({2, 1, 2, 3}, {255, 0, 0, 0, 0, 255, 255, 0, 0, 0, 0, 255}));
+  const DataOptions options{"how.json", 16, 0};
+  for (const char* path : {"img", "pixels.npy"}) {
+    const auto data = open(path, program, options);
+    EXPECT_EQ(data->num_batches(), 2) << path;
+    EXPECT_EQ(data->num_samples(), 2) << path;
+    EXPECT_EQ(data->batch(1)[0].sizes(), (Shape{3, 1, 2})) << path;
+    EXPECT_EQ(open(path, program, {"how.json", 16, 1})->num_samples_in_all(), 2) << path;
+    EXPECT_EQ(open(path, program, {"how.json", 16, 1})->num_samples(), 1) << path;
+  }
+  files.contents["floats.npy"] = format::write_npy(counting({4, 3, 5, 6}));
+  EXPECT_EQ(open("floats.npy", program)->num_samples(), 4);
+  EXPECT_EQ(open("floats.npy", program)->batch(3)[0].sizes(), (Shape{3, 5, 6}));
+  EXPECT_EQ(open("floats.npy", program, {"", 16, 2})->num_batches(), 2);
+  files.contents["one.npy"] = format::write_npy(counting({3, 5, 6}));
+  EXPECT_EQ(open("one.npy", program)->num_samples(), 1);
+  EXPECT_EQ(open("one.npy", program)->batch(0)[0].sizes(), (Shape{3, 5, 6}));
+  EXPECT_NE(refusal("img", program, {"how.json", 2, 0, true}).find("fixed batch of 1"), std::string::npos);
+}
+
 // What is not asked for is not read.
 TEST_F(DataTest, ReadsArraysPartByPart) {
   struct CountingFiles : MemoryFiles {
