@@ -9,13 +9,19 @@
 namespace qdq {
 
 // A program that selects, as NonMaxSuppression does, has outputs that do not compare: their number of boxes differs
-// from run to run, or they are integers. Adds the floats of known sizes that these are made of behind the outputs.
-// Integers of known sizes count as outputs that do not compare where no other output does. Programs that differ in
-// their observers alone get the same values in the same order.
+// from run to run, or they are integers. Adds the floats that these are made of behind the outputs: the nearest whose
+// sizes follow from those of the inputs (u0 of an image that is resized within the model, too), in front of what picks
+// elements by indices that floats gave (the boxes of the highest scores), where there are such. Integers of known sizes
+// count as outputs that do not compare where no other output does. Programs that differ in their observers alone get
+// the same values in the same order.
 void add_judged_outputs(Program& program);
 
-// Of all that a program gave to which values were added so: those that compare, the others as empty tensors.
-// `program` is the one without the added values.
-std::vector<Tensor> judged_outputs(const Program& program, std::vector<Tensor> outputs);
+// The value that observers hand on.
+Node* observed(Node* node);
+
+// Whether each output of a program, without the added ones, has sizes that follow from those of the inputs.
+std::vector<bool> outputs_that_compare(const Program& program);
+// Of all that a program gave to which values were added: those that compare, the others as empty tensors.
+std::vector<Tensor> judged_outputs(const std::vector<bool>& compare, std::vector<Tensor> outputs);
 
 }  // namespace qdq

@@ -64,7 +64,8 @@ void check_recoverable(const Prepared& prepared) {
 }
 
 Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering, Then then)
-    : prepared_(prepared), batches_(std::move(batches)), on_recovering_(std::move(on_recovering)) {
+    : prepared_(prepared), batches_(std::move(batches)),
+      outputs_that_compare_(outputs_that_compare(prepared.program())), on_recovering_(std::move(on_recovering)) {
   QDQ_CHECK(!batches_.empty(), kInvalidArgument, "there are no samples to recover accuracy on");
   check_recoverable(prepared);
   QDQ_CHECK(!prepared.needs_data(), kNotCalibrated,
@@ -96,10 +97,10 @@ Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering 
 Recovery::Recovery(Prepared& prepared, std::vector<Batch> batches, std::vector<std::vector<Tensor>> judged,
                    OnRecovering on_recovering)
     : prepared_(prepared), batches_(std::move(batches)), judged_(std::move(judged)), is_rehearsal_(true),
-      on_recovering_(std::move(on_recovering)) {}
+      outputs_that_compare_(outputs_that_compare(prepared.program())), on_recovering_(std::move(on_recovering)) {}
 
 std::vector<Tensor> Recovery::judged(std::vector<Tensor> of_run) const {
-  return judged_outputs(prepared_.program(), std::move(of_run));
+  return judged_outputs(outputs_that_compare_, std::move(of_run));
 }
 
 std::vector<std::vector<Tensor>> Recovery::own_outputs(std::vector<std::vector<Tensor>> of_runs) const {
@@ -374,18 +375,17 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batc
   };
   const std::vector<Node*> nodes = impl.program.graph->nodes();
   if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
-  const FloatProgram floats(prepared);
+  FloatProgram floats(prepared);
+  floats.judge();
   Interpreter interpreter = floats.interpreter();
   Simulation simulation(prepared);
+  const std::vector<bool> compare = outputs_that_compare(impl.program);
   OutputError error;
   LostChannels channels;
-  size_t count = 0;
   for (const Batch& batch : batches) {
     std::vector<Tensor> outputs = interpreter.run(batch), found = simulation.run(batch);
-    count = outputs.size();
-    found.resize(count);
-    outputs = judged_outputs(impl.program, std::move(outputs));
-    found = judged_outputs(impl.program, std::move(found));
+    outputs = judged_outputs(compare, std::move(outputs));
+    found = judged_outputs(compare, std::move(found));
     error.add(outputs, found);
     channels.add(outputs, found);
   }
@@ -393,13 +393,25 @@ std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batc
   const std::string remedy = concat(
       is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
       ", try another recipe, or compare layer by layer (qdq compare)");
+  const auto loss_at = [&](size_t i) { return loss_of(error.decibels(i), mask, channels.of(i)); };
   std::vector<std::string> out;
-  for (size_t i = 0; i < count; ++i) {
-    const std::string name =
-        i < impl.program.output_names.size() ? "'" + impl.program.output_names[i] + "'" : std::to_string(i);
-    if (const std::string loss = loss_of(error.decibels(i), mask, channels.of(i)); !loss.empty())
-      out.push_back(concat("the output ", name, loss, remedy));
+  for (size_t i = 0; i < compare.size(); ++i) {
+    std::string name = std::to_string(i);
+    if (i < impl.program.output_names.size()) name = concat("'", impl.program.output_names[i], "'");
+    if (const std::string loss = loss_at(i); !loss.empty()) out.push_back(concat("the output ", name, loss, remedy));
   }
+  // Of the values behind the outputs the worst is enough.
+  const Argument::List& judged = floats.program().graph->output_node()->arg(0).list();
+  std::vector<size_t> lost;
+  for (size_t i = compare.size(); i < judged.size(); ++i)
+    if (!loss_at(i).empty()) lost.push_back(i);
+  if (lost.empty()) return out;
+  const size_t worst = *std::min_element(lost.begin(), lost.end(),
+                                         [&](size_t i, size_t j) { return error.decibels(i) < error.decibels(j); });
+  const std::string others =
+      lost.size() == 1 ? "" : concat(" and ", lost.size() - 1, lost.size() == 2 ? " other" : " others");
+  out.push_back(concat("'", observed(judged[worst].node())->name(), "'", loss_at(worst), "; outputs are selected by it",
+                       others, remedy));
   return out;
 }
 

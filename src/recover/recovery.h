@@ -131,6 +131,7 @@ class Recovery {
   Errors errors_, errors_before_;   // of this version of the simulation, and behind the last remedy
   uint64_t measured_version_ = 0;
   bool is_rehearsal_ = false;
+  std::vector<bool> outputs_that_compare_;  // judged_outputs.h
   OnRecovering on_recovering_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
@@ -231,10 +232,10 @@ int64_t round_weights(Recovery& recovery);
 // the values between two layers.
 int64_t correct_biases(Recovery& recovery);
 
-// A sentence for each output of a calibrated program below 10 dB in int8, or 20 if an additive mask is rounded, or with
-// lost channels (lost_channels.h), judged by all batches together, with a remedy: another one if it `is_recovered`
-// already. None for a program that was prepared for training, has inputs to be equalized, or has operators that qdq
-// does not have.
+// A sentence for each output of a calibrated program, or value that outputs are selected by (judged_outputs.h), below
+// 10 dB in int8, or 20 if an additive mask is rounded, or with lost channels (lost_channels.h), judged by all batches
+// together, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for training,
+// has inputs to be equalized, or has operators that qdq does not have.
 std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batch>& batches, bool is_recovered = false);
 
 // All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same

@@ -346,6 +346,25 @@ TEST(LostOutputs, JudgesByAllBatches) {
   EXPECT_EQ(lost_outputs(prepared, some).size(), 1U);
 }
 
+// The output itself has another number of rows in integers.
+TEST(LostOutputs, TellOfWhatSelectsThem) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {8, 16});
+  Node* scores = b.call("linear.default", {x, b.weight("a.weight", {1, 16}), b.weight("a.bias", {1})});
+  Node* flat = b.call("flatten.using_ints", {scores});
+  Node* kept = b.call("squeeze.dim", {b.call("nonzero.default", {b.call("gt.Scalar", {flat, 0})}), 1});
+  XNNPACKQuantizer quantizer = xnnpack();
+  Prepared prepared = prepare_pt2e(b.finish({b.call("index_select.default", {x, 0, kept})}), quantizer);
+  std::vector<Batch> some = rows();
+  for (const Batch& batch : some) prepared.run(batch);
+  EXPECT_TRUE(lost_outputs(prepared, some).empty());
+  for (float& value : some[0][0].span<float>()) value *= 1000;
+  const std::vector<std::string> lost = lost_outputs(prepared, some);
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_TRUE(lost[0].starts_with(concat("'", flat->name(), "' is lost in integers"))) << lost[0];
+  EXPECT_NE(lost[0].find("; outputs are selected by it; recover accuracy"), std::string::npos) << lost[0];
+}
+
 // Boxes of up to a thousand pixels hide what happens to the scores beside them, which are all rounded to 0.
 TEST(LostOutputs, TellsOfScoresThatShareAScaleWithBoxes) {
   ProgramBuilder b;
@@ -525,6 +544,42 @@ TEST(JudgedOutputs, AreFoundBehindLongChains) {
   const Argument::List& outputs = program.graph->output_node()->arg(0).list();
   ASSERT_EQ(outputs.size(), 2U);
   EXPECT_EQ(outputs[1].node(), scores);
+}
+
+std::vector<std::string> judged_of(Program program) {
+  const size_t own = program.graph->output_node()->arg(0).list().size();
+  add_judged_outputs(program);
+  std::vector<std::string> out;
+  for (const Argument& one : program.graph->output_node()->arg(0).list()) out.push_back(one.node()->name());
+  out.erase(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(own));
+  return out;
+}
+
+// A detector that resizes its image to sizes that it computes from the image's own.
+TEST(JudgedOutputs, HaveSizesThatFollowFromThoseOfTheInputs) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {3, 8});
+  std::get<TensorMeta>(x->meta.val.value).sizes[1] = SymInt::symbol("s0");
+  Node* width = b.call("scalar_tensor.default", {b.call("sym_size.int", {x, 1})});
+  Node* half = b.call("item.default", {b.call("to.dtype", {b.call("mul.Tensor", {width, 0.5}), DType::kS64})});
+  Node* scores = b.call("relu.default", {b.call("slice.Tensor", {x, 1, 0, half})});
+  Node* all = b.call("flatten.using_ints", {scores});
+  Node* places = b.call("squeeze.dim", {b.call("nonzero.default", {all}), 1});
+  const Program program = b.finish({scores, b.call("index_select.default", {all, 0, places})});
+  EXPECT_EQ(outputs_that_compare(program), (std::vector<bool>{true, false}));
+  EXPECT_EQ(judged_of(program.clone()), std::vector<std::string>{all->name()});
+}
+
+// The best boxes of one program may be others than those of the other.
+TEST(JudgedOutputs, LieInFrontOfWhatScoresSelect) {
+  ProgramBuilder b;
+  Node *boxes = b.call("relu.default", {b.input("boxes", {10, 4})}),
+       *scores = b.call("relu.default", {b.input("s", {10})});
+  Node* best = b.call("topk.default", {scores, 5});
+  Node* taken = b.call("index_select.default", {boxes, 0, b.item(best, 1)});
+  Node* kept = b.call("nonzero.default", {b.call("gt.Scalar", {b.item(best, 0), 0.5})});
+  Node* out = b.call("index_select.default", {taken, 0, b.call("squeeze.dim", {kept, 1})});
+  EXPECT_EQ(judged_of(b.finish({out})), (std::vector<std::string>{boxes->name(), scores->name()}));
 }
 
 TEST(Recover, RefusesWhatItCannotJudge) {
