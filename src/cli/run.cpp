@@ -15,6 +15,7 @@
 #include "kernel/difference.h"
 #include "lower/lower.h"
 #include "quant/sample_rows.h"
+#include "recover/judged_outputs.h"
 #include "report/evaluation.h"
 
 namespace qdq {
@@ -40,6 +41,10 @@ struct Evaluated {
         data(open_named(options.data, file.program, options.data_options, host)) {
     score.model = model;
     score.bytes = file.file_bytes;
+    const std::vector<bool> compare = outputs_that_compare(file.program);
+    if (compare.empty() || compare[0]) return;
+    score.classifies = false;
+    score.signal = NAN;
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, Host& host) {
@@ -112,7 +117,7 @@ void evaluate_batches(std::vector<Evaluated>& models, bool has_labels, const Mea
       score.classifies = score.classifies && !outputs.empty() && is_classification(outputs[0]);
       if (has_labels || score.classifies) score.answers.add(outputs, score.model);
       if (!reference.defined()) reference = outputs.at(0);
-      add_error(reference, outputs.at(0), score);
+      if (!std::isnan(score.signal)) add_error(reference, outputs.at(0), score);
       if (measure) score.outputs.push_back(outputs);
       if (measure && measure->reads_inputs()) score.inputs.push_back(inputs);
     }
@@ -325,6 +330,10 @@ void evaluate(const EvaluateOptions& options, Host& host) {
   if (measure)
     for (const Evaluated& model : models) measure->check(model.file.program);
   print_warnings(*models[0].data, host);
+  if (!measure && std::isnan(models[0].score.signal))
+    host.print_error(concat("qdq: warning: the number of rows in the first output of ", options.models[0],
+                            " differs from run to run, so that they are not compared; give --metric box-f1 if they are "
+                            "boxes, or a command of your own\n"));
   std::vector<std::vector<int64_t>> labels;
   for (const Evaluated& model : models) {
     if (!has_labels) break;

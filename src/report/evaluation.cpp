@@ -11,7 +11,7 @@
 #include "base/stable_sort.h"
 #include "format/json.h"
 #include "kernel/difference.h"
-#include "op/size_symbols.h"
+#include "recover/judged_outputs.h"
 #include "tensor/complex.h"
 
 namespace qdq {
@@ -67,13 +67,15 @@ Json choices_json(const Answer& answer) {
   return out;
 }
 
-// The first output whose sizes are known before a run, not counting those of text.
-std::optional<size_t> first_of_known_sizes(const Program& program) {
+// The first output that compares, not counting those of text.
+std::optional<size_t> first_to_compare(const Program& program) {
+  const Argument::List& outputs = program.graph->output_node()->arg(0).list();
+  const std::vector<bool> compare = outputs_that_compare(program);
   size_t at = 0;
-  for (const Argument& output : program.graph->output_node()->arg(0).list()) {
-    const TensorMeta* meta = output.node() ? output.node()->meta.val.tensor() : nullptr;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const TensorMeta* meta = outputs[i].node() ? outputs[i].node()->meta.val.tensor() : nullptr;
     if (meta != nullptr && meta->dtype == DType::kString) continue;
-    if (meta == nullptr || std::all_of(meta->sizes.begin(), meta->sizes.end(), is_known_outside)) return at;
+    if (compare[i]) return at;
     ++at;
   }
   return std::nullopt;
@@ -167,7 +169,7 @@ double Answers::agreement(const Answers& other) const {
 
 Evaluation::Evaluation(const Program& float_program, const Program& quantized, std::vector<int64_t> labels)
     : float_{lower(float_program), {}}, int8_{lower(quantized), {}}, labels_(std::move(labels)),
-      classes_(count_classes(float_program)), compared_(first_of_known_sizes(float_program)),
+      classes_(count_classes(float_program)), compared_(first_to_compare(float_program)),
       classifies_(compared_ == size_t{0}) {}
 
 std::vector<Tensor> Evaluation::run(Contender& model, const std::vector<Tensor>& inputs, bool timed) {
