@@ -99,6 +99,18 @@ class NoGrad(nn.Module):
         return self.b(torch.relu(y + z)), z
 
 
+class Autocast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with torch.autocast("cuda", dtype=torch.float16):  # which computes nothing differently on the processor
+            y = self.a(x)
+        with torch.autocast("cpu", enabled=False):
+            return torch.relu(y) + 1
+
+
 def main():
     torch.manual_seed(0)
     batch = ({0: Dim("batch", min=2, max=64)},)
@@ -113,6 +125,7 @@ def main():
     add("scan", Scan(False), [(torch.randn(3), torch.randn(4, 3))])
     add("scan_reverse", Scan(True), [(torch.randn(3), torch.randn(4, 3))])
     add("no_grad", NoGrad(), [(torch.randn(3, 4),)])
+    add("autocast", Autocast(), [(torch.randn(3, 4),)])
     save("control")
 
 

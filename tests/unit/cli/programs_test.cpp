@@ -95,7 +95,7 @@ void expect_golden(const std::string& file, size_t programs) {
   }
 }
 
-TEST(ProgramsGolden, ControlFlow) { expect_golden("programs/control.npz", 9); }
+TEST(ProgramsGolden, ControlFlow) { expect_golden("programs/control.npz", 10); }
 
 TEST(ProgramsGolden, ComplexNumbers) { expect_golden("programs/complex.npz", 13); }
 
