@@ -284,7 +284,7 @@ void add_session_options(CLI::App& verb, SessionOptions& options) {
       ->check(one_of({"reference", "simd", "onednn"}));
   verb.add_flag("--node-by-node", options.node_by_node, "run the graph as it is, without fused steps");
   verb.add_flag("--bf16", options.bf16,
-                "compute in bfloat16 what is not quantized, as autocast does (slow on processors without bfloat16)");
+                "compute in bfloat16 what is not quantized, as autocast does (no gain on processors without bfloat16)");
 }
 
 void add_json_flag(CLI::App& verb, bool& json) { verb.add_flag("--json", json, "print what was done as JSON"); }

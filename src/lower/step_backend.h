@@ -38,8 +38,11 @@ class StepBackend {
   virtual bool has(PlanStep::Kind kind) const = 0;
   // Whether that holds for convolutions and linear layers with f32 weights, too.
   virtual bool has_floats() const { return false; }
-  // Why steps in bf16 are left to the plain loops: what the processor or the backend lacks; empty if they are not.
-  virtual std::string bf16_obstacle() const { return "its kernels compute no bfloat16"; }
+  // Why steps in bf16 are slow: what the processor or the backend lacks, and what is done instead; empty if they are
+  // not.
+  virtual std::string bf16_obstacle() const {
+    return "its kernels compute no bfloat16; plain loops give the same numbers, and are slower than float32";
+  }
   // Whether its sums of u8 times s8 would saturate at 16 bits, so that products of such are left to others.
   virtual bool int8_saturates() const { return false; }
   // The step of a specialized plan made ready, or the reason why not ("a residual in f32", "groups of 3 channels"); the

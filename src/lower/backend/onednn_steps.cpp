@@ -16,6 +16,7 @@
 #include "lower/step_backend.h"
 #include "lower/backend/onednn_float.h"
 #include "lower/backend/onednn_primitive.h"
+#include "lower/backend/onednn_widened.h"
 #include "lower/backend/simd_steps.h"
 
 namespace qdq {
@@ -136,7 +137,9 @@ class OneDnnSteps : public StepBackend {
   bool has(PlanStep::Kind) const override { return true; }
   bool has_floats() const override { return true; }
   std::string bf16_obstacle() const override {
-    return has_bf16() ? "" : "this processor has no bfloat16 instructions (AVX-512 BF16 or AMX)";
+    if (has_bf16()) return "";
+    return "this processor has no bfloat16 instructions (AVX-512 BF16 or AMX); float32 is computed and rounded, which "
+           "takes longer than float32 alone";
   }
   bool int8_saturates() const override { return !has_vnni(); }
 
@@ -147,15 +150,19 @@ class OneDnnSteps : public StepBackend {
     for (const size_t buffer : step.inputs)
       if (numel_of(plan.buffers[buffer].sizes) == 0) return "an empty input";
     if (numel_of(plan.buffers[step.output].sizes) == 0) return "an empty output";
+    if (!has_bf16() && onednn::is_in_bf16(plan, step))
+      return onednn::widened(plan, step, [this](const Plan& floats, const PlanStep& in_floats) {
+        Compiled compiled = compile(floats, in_floats);
+        return compiled.index() == 0 ? std::move(compiled) : simd_->compile(floats, in_floats);
+      });
     // Two products of at most 127 * 128 fit 16 bits, but up to AVX2 the portable kernels take these, too: on an AMD
     // EPYC (Zen 3) they are 1.4 times as fast for ResNet-18 and EfficientNet-B0, and as fast for MobileNetV2 and
     // SqueezeNet.
     const bool is_wide = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core;
     if (!has_vnni() && largest_factor(plan, step) > (is_wide ? 127 : 0))
       return "this processor has no VNNI, without which the portable kernels are exact and faster";
-    // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
     const bool is_bf16 = plan.buffers[step.inputs[0]].dtype == DType::kBF16;
-    if ((is_bf16 || plan.buffers[step.output].dtype == DType::kBF16) && !has_bf16()) return bf16_obstacle();
+    // Measured on SqueezeNet: 3 times as long for its concatenations and its max pools.
     const bool moves_bytes = plan.buffers[step.output].dtype == DType::kU8;
     try {
       switch (step.kind()) {
@@ -580,6 +587,7 @@ class OneDnnSteps : public StepBackend {
   }
 
   PackedWeights weights_;
+  std::unique_ptr<StepBackend> simd_ = make_simd_steps();  // for steps in floats that it does in place of bf16
 };
 
 }  // namespace

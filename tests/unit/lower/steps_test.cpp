@@ -519,7 +519,6 @@ class Steps : public testing::TestWithParam<Problem> {};
 TEST_P(Steps, OneDnnIsWithinOneStepOfThePlainLoops) {
   const auto onednn = make_onednn_steps(), reference = make_reference_steps();
   if (onednn == nullptr) GTEST_SKIP() << "a build without oneDNN";
-  if (GetParam().name.ends_with("_bf16") && !onednn->bf16_obstacle().empty()) GTEST_SKIP() << onednn->bf16_obstacle();
   for (unsigned seed = 0; seed < 3; ++seed) {
     const Instance instance = instance_of(GetParam(), seed);
     auto compiled = onednn->compile(instance.plan, instance.plan.steps[0]);
