@@ -225,7 +225,10 @@ function samplesAt({ data, preprocess }: Opened, places: readonly number[], quan
   using float = quantized && lower(program());
   using int8 = quantized && lower(quantized);
   const { outputs } = program().info();
-  const size = data.batch(0)[0]!.shape[0]!;
+  const rowsOfBatch = data.batch(0)[0]!.shape[0]!;
+  // Of an image [3, H, W] the first axis is no batch.
+  const isOneImage = rowsOfBatch !== 1 && data.numSamples === data.numBatches;
+  const size = isOneImage ? 1 : rowsOfBatch;
   let last: { index: number; inputs: Tensor[]; float: Tensor[]; int8: Tensor[] } | undefined;
   return places.map((sample) => {
     const index = Math.floor(sample / size);
@@ -234,7 +237,7 @@ function samplesAt({ data, preprocess }: Opened, places: readonly number[], quan
       last = { index, inputs, float: float?.run(inputs) ?? [], int8: int8?.run(inputs) ?? [] };
     }
     const { inputs } = last;
-    const batch = inputs[0]!.shape[0]!;
+    const batch = isOneImage ? -1 : inputs[0]!.shape[0]!;
     const rows = (values: readonly Tensor[]) =>
       values.map((value, i) => rowOf(value, sample - index * size, batch, outputs[i]?.name));
     return {
