@@ -86,7 +86,7 @@ class ProgramReader {
   }
   // PyTorch's integers have no end: where it computes with its largest size, it writes bounds such as 2^66.
   static std::optional<int64_t> bound(const Place& place) {
-    const Json& json = place.json();
+    const format::Json& json = place.json();
     const bool is_huge = (json.is_number_float() && json.get<double>() >= 0x1p63) ||
                          (json.is_number_unsigned() && json.get<uint64_t>() > uint64_t{INT64_MAX});
     return is_huge ? std::nullopt : std::optional(place.integer());
