@@ -45,21 +45,26 @@ std::unique_ptr<ConditionPart> condition_of(const format::OnnxGraph& body, size_
 
 }  // namespace
 
+Tensor known_in(OnnxCall& call, const format::OnnxGraph& body, const std::string& name) {
+  for (const auto& [known, tensor] : body.initializers)
+    if (known == name) return tensor;
+  const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const format::OnnxNode& node) {
+    return !node.outputs.empty() && node.outputs[0] == name;
+  });
+  if (maker == body.nodes.end()) return name.empty() ? Tensor() : call.import().constant_of(name);
+  return maker->op_type == "Constant" && maker->attributes.size() == 1 ? maker->attributes[0].t : Tensor();
+}
+
 bool goes_on(OnnxCall& call, const format::OnnxGraph& body) {
-  const auto is_true = [](const Tensor& value) {
-    return value.defined() && value.numel() == 1 && value.to(DType::kBool).item_int() != 0;
-  };
   std::string name = body.outputs.empty() ? std::string() : body.outputs[0].name;
   for (size_t steps = 0; steps <= body.nodes.size(); ++steps) {
     if (body.inputs.size() > 1 && name == body.inputs[1].name) return true;
-    for (const auto& [known, tensor] : body.initializers)
-      if (known == name) return is_true(tensor);
+    const Tensor known = known_in(call, body, name);
+    if (known.defined()) return known.numel() == 1 && known.to(DType::kBool).item_int() != 0;
     const auto maker = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const format::OnnxNode& node) {
       return !node.outputs.empty() && node.outputs[0] == name;
     });
-    if (maker == body.nodes.end()) return !name.empty() && is_true(call.import().constant_of(name));
-    if (maker->op_type == "Constant" && maker->attributes.size() == 1) return is_true(maker->attributes[0].t);
-    if (maker->op_type != "Identity" && maker->op_type != "Cast") return false;
+    if (maker == body.nodes.end() || (maker->op_type != "Identity" && maker->op_type != "Cast")) return false;
     name = maker->inputs.empty() ? std::string() : maker->inputs[0];
   }
   return false;

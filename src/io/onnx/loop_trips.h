@@ -11,6 +11,9 @@ namespace qdq {
 // A loop of more turns is not written out.
 inline constexpr int64_t kMostUnrolled = 64;
 
+// The tensor of a name in a body or around it that the file tells; undefined for others.
+Tensor known_in(OnnxCall& call, const format::OnnxGraph& body, const std::string& name);
+
 // Whether the condition that a body gives is the one that it got, or always true.
 bool goes_on(OnnxCall& call, const format::OnnxGraph& body);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "io/onnx/bag_loops.h"
 #include "io/onnx/import.h"
 #include "io/onnx/loop_trips.h"
 #include "io/onnx/node_order.h"
@@ -217,6 +218,7 @@ void import_loop(OnnxCall& call) {
   const Tensor condition = call.has(1) ? call.constant(1) : Tensor::full({}, DType::kBool, 1);
   const bool begins = condition.defined() && condition.numel() == 1 && condition.item() != 0;
   const bool is_whole = goes_on(call, body);
+  if (begins && is_whole && read_equal_bags(call, body)) return;
   if (begins && !is_whole && (trips || !call.has(0)))
     trips = counted_trips(call, body, carried, trips.value_or(INT64_MAX));
   else if (!is_whole) trips.reset();
