@@ -1,6 +1,8 @@
 #include "exec/broadcast_pairs.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernel/pointwise.h"
@@ -75,7 +77,8 @@ void run_row(PairLoop loop, float factor, const float* a, const float* b, const 
   else run(0, row.size);
 }
 
-// Rows of a few elements beside the same few in every row: so many rows at once as fill a stretch.
+// Rows of a few elements along the last outer axis beside the same few in every row: so many rows at once as fill a
+// stretch.
 void run_repeated(PairLoop loop, float factor, const float* a, const float* b, const Broadcast& plan, float* out) {
   const int64_t n = plan.inner.size, rows = plan.outer[0].size, most = std::min(rows, kTogether / n);
   const bool repeats_a = plan.outer[0].a == 0;
@@ -88,32 +91,47 @@ void run_repeated(PairLoop loop, float factor, const float* a, const float* b, c
   }
 }
 
+// The operand, with its rows side by side if it is read more than once: a view would be gathered each time.
+Tensor with_dense_rows(const Tensor& operand, const Tensor& out) {
+  if (operand.numel() > out.numel() / 2) return operand;
+  for (size_t axis = operand.sizes().size(); axis-- > 0;)
+    if (operand.sizes()[axis] != 1) return operand.strides()[axis] <= 1 ? operand : operand.contiguous();
+  return operand;
+}
+
+bool is_repeated(const Broadcast& plan) {
+  if (plan.outer.empty() || plan.inner.size > kTogether / 4) return false;
+  const Broadcast::Axis &inner = plan.inner, &outer = plan.outer[0];
+  const auto is_dense = [&](int64_t step, int64_t along) { return step == 1 && along == inner.size; };
+  return (is_dense(inner.a, outer.a) && outer.b == 0) || (is_dense(inner.b, outer.b) && outer.a == 0);
+}
+
 }  // namespace
 
 void broadcast_pairs(PairLoop loop, float factor, const Tensor& a, const Tensor& b, const Tensor& out) {
-  const Broadcast plan(a, b, out.sizes());
-  const Broadcast::Axis& inner = plan.inner;
-  const float *x = a.data<float>(), *y = b.data<float>();
+  const Tensor left = with_dense_rows(a, out), right = with_dense_rows(b, out);
+  const Broadcast plan(left, right, out.sizes());
+  const float *x = left.data<float>(), *y = right.data<float>();
   float* to = out.data<float>();
-  const auto is_dense = [&](int64_t step, int64_t outer) { return step == 1 && outer == inner.size; };
-  if (plan.outer.size() == 1 && inner.size <= kTogether / 4 &&
-      ((is_dense(inner.a, plan.outer[0].a) && plan.outer[0].b == 0) ||
-       (is_dense(inner.b, plan.outer[0].b) && plan.outer[0].a == 0)))
-    return run_repeated(loop, factor, x, y, plan, to);
-  parallel_for(plan.rows, std::max<int64_t>(1, (int64_t{1} << 16) / inner.size), [&](int64_t begin, int64_t end) {
-    std::vector<int64_t> index(plan.outer.size());
+  const bool repeats = is_repeated(plan);
+  const std::span<const Broadcast::Axis> outer = std::span(plan.outer).subspan(repeats ? 1 : 0);
+  const int64_t elements = plan.inner.size * (repeats ? plan.outer[0].size : 1);
+  const int64_t parts = plan.rows * plan.inner.size / elements;
+  parallel_for(parts, std::max<int64_t>(1, (int64_t{1} << 16) / elements), [&](int64_t begin, int64_t end) {
+    std::vector<int64_t> index(outer.size());
     int64_t from_a = 0, from_b = 0;
     for (size_t i = 0, rest = static_cast<size_t>(begin); i < index.size(); ++i) {
-      const Broadcast::Axis& axis = plan.outer[i];
+      const Broadcast::Axis& axis = outer[i];
       index[i] = static_cast<int64_t>(rest) % axis.size;
       rest /= static_cast<size_t>(axis.size);
       from_a += index[i] * axis.a;
       from_b += index[i] * axis.b;
     }
     for (int64_t r = begin; r < end; ++r) {
-      run_row(loop, factor, x + from_a, y + from_b, inner, to + r * inner.size);
+      if (repeats) run_repeated(loop, factor, x + from_a, y + from_b, plan, to + r * elements);
+      else run_row(loop, factor, x + from_a, y + from_b, plan.inner, to + r * elements);
       for (size_t i = 0; i < index.size(); ++i) {
-        const Broadcast::Axis& axis = plan.outer[i];
+        const Broadcast::Axis& axis = outer[i];
         from_a += axis.a;
         from_b += axis.b;
         if (++index[i] < axis.size) break;
