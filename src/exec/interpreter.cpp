@@ -1,6 +1,7 @@
 #include "exec/interpreter.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <utility>
@@ -16,11 +17,14 @@ namespace {
 
 // Which value slot a node writes, and which slots are read for the last time by it.
 struct NodeStep {
+  static constexpr size_t kNoSlot = SIZE_MAX;
   const Node* node = nullptr;
+  Node::Op kind = Node::Op::kCallFunction;  // of the node, which lies elsewhere in memory
   const OpDef* op = nullptr;
   std::unique_ptr<CompiledOp> compiled;
   std::vector<size_t> last_uses;
-  std::vector<bool> takes;  // the arguments whose only use is this one from here on: they are handed over, not shared
+  std::vector<size_t> from;  // the slots of the arguments that are nodes; kNoSlot for the others
+  std::vector<bool> takes;   // the arguments whose only use is this one from here on: they are handed over, not shared
   std::optional<size_t> item;  // of a call that takes this element of a list
   size_t attribute = 0;        // of a get_attr: where among the program's attributes it was found last
   // How many of the steps behind may run as its tail: each reads the value of the one before, which nobody else reads.
@@ -203,6 +207,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
     slots.emplace(node, steps.size());
     NodeStep step;
     step.node = node;
+    step.kind = node->op();
     if (node->op() == Node::Op::kPlaceholder) placeholders.push_back(node);
     if (node->op() == Node::Op::kCallFunction) {
       step.op = find_op(node->target());
@@ -250,7 +255,8 @@ void Interpreter::Impl::find_last_uses() {
     for (const auto& [key, argument] : steps[i].node->kwargs()) argument.for_each_node(count);
     for (const Argument& argument : steps[i].node->args()) {
       const Node* node = argument.node();
-      steps[i].takes.push_back(node != nullptr && last[slots.at(node)] == i && times.at(node) == 1);
+      steps[i].from.push_back(node == nullptr ? NodeStep::kNoSlot : slots.at(node));
+      steps[i].takes.push_back(node != nullptr && last[steps[i].from.back()] == i && times.at(node) == 1);
     }
   }
 }
@@ -320,8 +326,8 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   NodeStep& step = steps[i];
   const Node& node = *step.node;
   std::vector<Value>& values = run.values;
-  if (step.item && node.arg(0).is_node()) {
-    const Value::List* list = values[slots.at(node.arg(0).node())].get_if<Value::List>();
+  if (step.item && step.from[0] != NodeStep::kNoSlot) {
+    const Value::List* list = values[step.from[0]].get_if<Value::List>();
     if (list != nullptr && *step.item < list->size()) {
       Value item = (*list)[*step.item];
       values[i] = std::move(item);
@@ -330,10 +336,14 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   }
   const Resolver resolve(slots, values);
   std::vector<Value> args;
-  args.reserve(node.args().size());
-  for (size_t a = 0; a < node.args().size(); ++a)
-    args.push_back(step.takes[a] ? std::exchange(values[slots.at(node.arg(a).node())], {}) : resolve(node.arg(a)));
-  if (node.op() == Node::Op::kCallModule) {
+  args.reserve(step.from.size());
+  for (size_t a = 0; a < step.from.size(); ++a) {
+    const size_t slot = step.from[a];
+    if (slot == NodeStep::kNoSlot) args.push_back(resolve(node.arg(a)));
+    else if (step.takes[a]) args.push_back(std::exchange(values[slot], {}));
+    else args.push_back(values[slot]);
+  }
+  if (step.kind == Node::Op::kCallModule) {
     values[i] = answer(node, args, run);
     return i;
   }
@@ -396,7 +406,7 @@ void Interpreter::Impl::advance(Run& run) {
   const size_t first = run.next;
   size_t last = first;
   const Node& node = *steps[first].node;
-  switch (node.op()) {
+  switch (steps[first].kind) {
     case Node::Op::kPlaceholder: run.values[first] = std::move(run.inputs[run.next_input++]); break;
     case Node::Op::kGetAttr: run.values[first] = attribute_of(steps[first]); break;
     case Node::Op::kOutput:
