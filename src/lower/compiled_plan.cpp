@@ -33,6 +33,12 @@ Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
   return copy;
 }
 
+// The buffer whose bytes a view shows, or the buffer itself.
+size_t root_of(const Plan& plan, size_t buffer) {
+  while (plan.buffers[buffer].location == PlanBuffer::Location::kView) buffer = plan.buffers[buffer].base;
+  return buffer;
+}
+
 // Sizes that were open when the graph was read may not fit together in a run.
 void check_joined(const Plan& plan, const PlanStep& step) {
   const PlanBuffer& out = plan.buffers[step.output];
@@ -85,6 +91,10 @@ CompiledPlan::CompiledPlan(Plan plan, std::span<const std::shared_ptr<StepBacken
     placements_.push_back(std::move(placement));
   }
   workspace.reserve(plan_.arena_bytes, scratch_bytes);
+  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    if (plan_.buffers[b].location == PlanBuffer::Location::kView &&
+        plan_.buffers[root_of(plan_, b)].location != PlanBuffer::Location::kArena)
+      moving_.push_back(b);
 }
 
 std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vector<Tensor>& given) {
@@ -99,14 +109,23 @@ std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vect
         Tensor::empty({numel_of(buffer.sizes)}, buffer.dtype).as_strided(buffer.sizes, buffer.strides(), 0));
     addresses_[output] = outputs.back().raw();
   }
-  std::byte* arena = workspace_->arena();
-  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-    const PlanBuffer& buffer = plan_.buffers[b];
-    if (buffer.location == PlanBuffer::Location::kArena) addresses_[b] = arena + buffer.offset;
-    else if (buffer.location == PlanBuffer::Location::kView)
-      addresses_[b] = addresses_[buffer.base] + buffer.view_offset * static_cast<int64_t>(size_of(buffer.dtype));
-  }
+  // Another plan of the session may have made the arena larger.
+  if (!is_placed_ || arena_ != workspace_->arena()) place_in_arena();
+  for (const size_t view : moving_) place(view);
   return outputs;
+}
+
+void CompiledPlan::place(size_t buffer) {
+  const PlanBuffer& placed = plan_.buffers[buffer];
+  if (placed.location == PlanBuffer::Location::kArena) addresses_[buffer] = arena_ + placed.offset;
+  else if (placed.location == PlanBuffer::Location::kView)
+    addresses_[buffer] = addresses_[placed.base] + placed.view_offset * static_cast<int64_t>(size_of(placed.dtype));
+}
+
+void CompiledPlan::place_in_arena() {
+  arena_ = workspace_->arena();
+  is_placed_ = true;
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) place(b);
 }
 
 void CompiledPlan::run_step(size_t s) {

@@ -50,13 +50,19 @@ class CompiledPlan {
  private:
   // Finds the addresses of all buffers for a run; keeps arranged inputs in `given`.
   std::vector<Tensor> bind(std::span<const Tensor> inputs, std::vector<Tensor>& given);
+  // Finds the address of a buffer of the arena, or of a view whose base has one.
+  void place(size_t buffer);
+  void place_in_arena();
   void run_step(size_t s);
 
   Plan plan_;
   Workspace* workspace_;
   std::vector<std::unique_ptr<CompiledStep>> steps_;
   std::vector<StepPlacement> placements_;
-  std::vector<std::byte*> addresses_;          // of every buffer, in the current run
+  std::vector<std::byte*> addresses_;  // of every buffer, in the current run
+  std::vector<size_t> moving_;         // views of the caller's bytes, which every run brings anew
+  std::byte* arena_ = nullptr;         // where the other buffers' addresses are
+  bool is_placed_ = false;
   std::vector<const std::byte*> step_inputs_;  // of one step
 };
 
