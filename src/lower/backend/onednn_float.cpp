@@ -125,10 +125,12 @@ Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights
   const memory::desc bias =
       conv.weights.bias.defined() ? memory::desc({oc}, kF32, memory::format_tag::a) : memory::desc();
   const auto desc_for = [&](const memory::desc& from, const memory::desc& to) {
-    return dnnl::convolution_forward::primitive_desc(
+    dnnl::convolution_forward::primitive_desc desc(
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, from, any, bias, to,
         {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
         padding_behind(w, in.sizes, out.sizes), attributes(step));
+    avoid_mixed_columns(desc);
+    return desc;
   };
   const auto step_for = [&](const dnnl::convolution_forward::primitive_desc& desc) {
     auto compiled = step_of<dnnl::convolution_forward>(desc);

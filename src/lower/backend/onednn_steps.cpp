@@ -405,9 +405,10 @@ class OneDnnSteps : public StepBackend {
       padding.insert(padding.begin(), f.pad);
       padding_end.insert(padding_end.begin(), (f.out - 1) * f.stride + (f.kernel - 1) * f.dilation + 1 - f.in - f.pad);
     }
-    const dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference,
-                                                         algorithm::convolution_direct, x, weights, bias, y, strides,
-                                                         dilation, padding, padding_end, product.attr);
+    dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference,
+                                                   algorithm::convolution_direct, x, weights, bias, y, strides,
+                                                   dilation, padding, padding_end, product.attr);
+    onednn::avoid_mixed_columns(desc);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));

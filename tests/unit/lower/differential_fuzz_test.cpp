@@ -135,6 +135,17 @@ TEST(FuzzDifferential, PlainLoopsAndKernelsGiveTheSameIntegers) {
   std::cout << rounds << " networks of seed " << seed << ": digest " << std::hex << digest << std::dec << std::endl;
 }
 
+// How many numbers oneDNN gives further from those of plain loops than this.
+int64_t far_from_plain_loops(const Program& program, const Tensor& input, float most) {
+  LowerOptions plain_loops{{"simd"}};
+  plain_loops.step_backends = {make_reference_steps()};
+  const Tensor wanted = lower(program.clone(), plain_loops).run({{input}})[0].contiguous(),
+               found = lower(program.clone(), {{"onednn", "simd"}}).run({{input}})[0].contiguous();
+  int64_t far = 0;
+  for (int64_t i = 0; i < wanted.numel(); ++i) far += std::abs(wanted.data<float>()[i] - found.data<float>()[i]) > most;
+  return far;
+}
+
 // One convolution of random groups, window and zero points by oneDNN: its integers are those of the plain loops, but
 // for a step where halves are rounded by different floats; some are of floats.
 TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
@@ -174,15 +185,22 @@ TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
                         strides[1].integer().value_or(0), ", padding ", padding[0].integer().value_or(0), " ",
                         padding[1].integer().value_or(0), ", dilation ", dilation[0].integer().value_or(0), " ",
                         dilation[1].integer().value_or(0), ", of ", to_string(sizes)));
-    LowerOptions plain_loops{{"simd"}};
-    plain_loops.step_backends = {make_reference_steps()};
-    const Tensor input = random_tensor(sizes, static_cast<unsigned>(round));
-    const Tensor wanted = lower(program.clone(), plain_loops).run({{input}})[0].contiguous(),
-                 found = lower(program.clone(), {{"onednn", "simd"}}).run({{input}})[0].contiguous();
-    int64_t far = 0;
-    for (int64_t i = 0; i < wanted.numel(); ++i)
-      far += std::abs(wanted.data<float>()[i] - found.data<float>()[i]) > (is_float ? 1e-3F : 0.0201F);
-    EXPECT_EQ(far, 0) << "of " << wanted.numel();
+    EXPECT_EQ(
+        far_from_plain_loops(program, random_tensor(sizes, static_cast<unsigned>(round)), is_float ? 1e-3F : 0.0201F),
+        0);
+  }
+}
+
+// Windows of few channels and many columns, which fill rows of AMX tiles.
+TEST(FuzzDifferential, OneDnnConvolutionsOfLongWindowsGiveTheNumbersOfPlainLoops) {
+  if (make_onednn_steps() == nullptr) GTEST_SKIP() << "built without oneDNN";
+  const std::pair<int64_t, int64_t> shapes[] = {{4, 32}, {8, 16}, {16, 8}, {16, 12}, {24, 8}, {28, 16}, {64, 8}};
+  for (const auto& [channels, columns] : shapes) {
+    GraphBuilder g;
+    const Shape sizes = {1, channels, 2, 60};
+    Node* x = g.round(g.input(sizes), 0.02, 120, DType::kU8);
+    const Program program = g.done({g.round(g.conv(x, {32, channels, 1, columns}), 0.02, 128, DType::kU8)});
+    EXPECT_EQ(far_from_plain_loops(program, random_tensor(sizes, 7), 0.0201F), 0) << channels << ", " << columns;
   }
 }
 
