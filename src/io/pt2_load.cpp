@@ -4,6 +4,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "format/json.h"
 #include "io/pt2.h"
 #include "io/pt2_archive.h"
 #include "io/pt2_metadata.h"
