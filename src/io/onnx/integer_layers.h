@@ -15,6 +15,15 @@ struct StoredWeight {
 };
 StoredWeight stored_weight(AtenCall& call, const Node* node);
 
+// Whether all that read the value round it, perhaps behind an activation.
+bool is_read_rounded(const Node& node);
+
+// Conv, ConvTranspose or Gemm of (input, weight, bias); the weight has the result's channels, those of each of the
+// groups, along `axis`. A bias that does not fit int32 is added behind it: ONNX Runtime 1.21 makes int32 of a bias in
+// float, and where that saturates, the layer gives other numbers. `input`: what it reads instead of its first argument.
+void finish_layer(AtenCall& call, const char* op, const OnnxAttributes& attributes, size_t axis, int64_t groups = 1,
+                  const Node* input = nullptr);
+
 // A linear layer of int8 weights whose input is quantized by the range that it turns out to have:
 // DynamicQuantizeLinear, MatMulInteger, Cast and Mul, as ONNX Runtime joins them to DynamicQuantizeMatMul or
 // MatMulIntegerToFloat (onnxruntime/core/optimizer/matmul_integer_to_float.cc, dynamic_quantize_matmul_fusion.cc). The

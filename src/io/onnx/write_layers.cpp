@@ -19,86 +19,42 @@ std::vector<int64_t> both_sides(const std::vector<int64_t>& padding) {
   return out;
 }
 
-// The bias of a layer between a dequantized input and a dequantized weight of symmetric integers is int32 with the
-// product of the scales, as integer kernels add it to their sums; elsewhere it is what it is. None where it does not
-// fit, as in a channel of tiny weights.
-std::optional<std::string> bias(AtenCall& call, size_t i, size_t output_axis) {
-  if (call.is_none(i)) return std::string();
-  const Node *input = call.arg(0).node(), *node = call.arg(i).node();
-  const Tensor values = stored_tensor(call, node);
-  const StoredWeight weight = stored_weight(call, call.arg(1).node());
-  const bool fits_input = input && input->is(op::kDequantize) && input->arg(1).number();
-  if (!values.defined() || values.dtype() != DType::kF32 || !weight.integers.defined() || !fits_input)
-    return call.tensor(i);
-  if (weight.scales.numel() != 1 &&
-      (weight.axis != static_cast<int64_t>(output_axis) || weight.scales.numel() != values.numel()))
-    return call.tensor(i);
-  const Tensor floats = values.contiguous();
-  const Tensor scales = Tensor::empty({values.numel()}, DType::kF32),
-               integers = Tensor::empty({values.numel()}, DType::kS32);
-  for (int64_t k = 0; k < values.numel(); ++k) {
-    const float scale =
-        static_cast<float>(*input->arg(1).number()) * weight.scales.data<float>()[weight.scales.numel() == 1 ? 0 : k];
-    const double integer = std::nearbyint(static_cast<double>(floats.data<float>()[k]) / static_cast<double>(scale));
-    if (!(std::fabs(integer) < 1 << 30)) return std::nullopt;
-    scales.data<float>()[k] = scale;
-    integers.data<int32_t>()[k] = static_cast<int32_t>(integer);
-  }
-  const std::string name = node->target();
-  const std::string zeros = call.file().constant(Tensor::full({values.numel()}, DType::kS32, 0), name + "_zero_point");
-  return call.emit(
-      "DequantizeLinear",
-      {call.file().constant(integers, name + "_quantized"), call.file().constant(scales, name + "_scale"), zeros},
-      {"axis", 0});
-}
-
-// Conv or Gemm of (input, weight, bias). A bias that does not fit int32 is added behind it: ONNX Runtime 1.21 makes
-// int32 of a bias in float, and where that saturates, the layer gives other numbers.
-void finish_layer(AtenCall& call, const char* op, const OnnxAttributes& attributes) {
-  if (const std::optional<std::string> within = bias(call, 2, 0))
-    return call.finish(op, {call.tensor(0), call.tensor(1), *within}, attributes);
-  const Node* node = call.arg(2).node();
-  const Tensor values = stored_tensor(call, node).contiguous();
-  Shape column(call.rank(0) - 1, 1);
-  column[0] = values.numel();
-  const std::string sums = call.emit(op, {call.tensor(0), call.tensor(1)}, attributes);
-  call.finish("Add", {sums, call.file().constant(values.reshape(column), node->target() + "_behind")});
-}
-
 // conv{1,2,3}d: (input, weight, bias, stride, padding, dilation, groups)
 void conv(AtenCall& call) {
   const size_t axes = call.rank(0) - 2;
   if (call.rank(0) != call.rank(1)) call.refuse("has an input without a batch axis, which ONNX's Conv cannot");
   OnnxAttributes attributes = {"strides", call.integers(3, axes), "dilations", call.integers(5, axes),
                                "group",   call.integer(6)};
+  std::vector<int64_t> pads;  // where they are numbers
   const std::vector<int64_t> dilation = call.integers(5, axes);
   const bool is_dilated = std::any_of(dilation.begin(), dilation.end(), [](int64_t d) { return d != 1; });
   if (call.arg(4) == Argument("same") && is_dilated) {
     // ONNX Runtime has that without dilations alone.
-    std::vector<int64_t> pads(2 * axes);
+    pads.resize(2 * axes);
     for (size_t i = 0; i < axes; ++i) {
       const auto size = call.meta(1).sizes[2 + i].constant();
       if (!size) call.refuse("has a window of open size");
       pads[i] = dilation[i] * (*size - 1) / 2;
       pads[axes + i] = dilation[i] * (*size - 1) - pads[i];
     }
-    attributes.add("pads", pads);
   } else if (call.arg(4).is<std::string>()) {
     attributes.add("auto_pad", call.arg(4) == Argument("same") ? "SAME_UPPER" : "VALID");
   } else {
-    attributes.add("pads", both_sides(call.integers(4, axes)));
+    pads = both_sides(call.integers(4, axes));
   }
+  if (!pads.empty()) attributes.add("pads", pads);
   if (write_dynamic_convolution(call, attributes) || write_integer_convolution(call, attributes)) return;
-  finish_layer(call, "Conv", attributes);
+  finish_layer(call, "Conv", attributes, 0);
 }
 
 // (input, weight, bias, stride, padding, output_padding, groups, dilation)
 void conv_transpose(AtenCall& call) {
   const size_t axes = call.rank(1) - 2;
   if (call.rank(0) != call.rank(1)) call.refuse("has an input without a batch axis, which ONNX's ConvTranspose cannot");
-  call.finish("ConvTranspose", {call.tensor(0), call.tensor(1), call.optional_tensor(2)},
-              {"strides", call.integers(3, axes), "pads", both_sides(call.integers(4, axes)), "output_padding",
-               call.integers(5, axes), "group", call.integer(6), "dilations", call.integers(7, axes)});
+  finish_layer(call, "ConvTranspose",
+               {"strides", call.integers(3, axes), "pads", both_sides(call.integers(4, axes)), "output_padding",
+                call.integers(5, axes), "group", call.integer(6), "dilations", call.integers(7, axes)},
+               1, call.integer(6));
 }
 
 // (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
@@ -107,8 +63,8 @@ void convolution(AtenCall& call) {
   OnnxAttributes attributes = {"strides",   call.integers(3, axes), "pads",  both_sides(call.integers(4, axes)),
                                "dilations", call.integers(5, axes), "group", call.integer(8)};
   if (call.flag(6)) attributes.add("output_padding", call.integers(7, axes));
-  if (!call.flag(6)) return finish_layer(call, "Conv", attributes);
-  call.finish("ConvTranspose", {call.tensor(0), call.tensor(1), call.optional_tensor(2)}, attributes);
+  if (!call.flag(6)) return finish_layer(call, "Conv", attributes, 0);
+  finish_layer(call, "ConvTranspose", attributes, 1, call.integer(8));
 }
 
 // QuantizeLinear and DequantizeLinear have 16-bit integers since opset 21, and com.microsoft's always.
@@ -157,7 +113,7 @@ void linear(AtenCall& call) {
   }
   if (call.rank(1) != 2) call.refuse("has a weight of ", call.rank(1), " axes");
   if (write_dynamic_linear(call) || write_linear_of_blocks(call) || write_linear_of_normal_floats(call)) return;
-  if (call.rank(0) == 2) return finish_layer(call, "Gemm", {"transB", 1});
+  if (call.rank(0) == 2) return finish_layer(call, "Gemm", {"transB", 1}, 0);
   const std::string weight = transposed(call, call.arg(1).node());
   if (call.is_none(2)) return call.finish("MatMul", {call.tensor(0), weight});
   call.finish("Add", {call.emit("MatMul", {call.tensor(0), weight}), bias_of_product(call)});
