@@ -3,6 +3,7 @@
 
 #include "base/disk_blocks.h"
 #include "io/onnx.h"
+#include "io/onnx/integer_layers.h"
 #include "op/facts.h"
 #include "op/targets.h"
 
@@ -31,6 +32,11 @@ int largest_weight(const Program& program, const Node* dequantize) {
   return out;
 }
 
+// Whether ONNX Runtime computes a layer of integers in integers: convolutions where their results are rounded.
+bool runs_in_integers(const Node& layer) {
+  return is_a(layer, Family::kConvolution) ? is_read_rounded(layer) : !is_a(layer, Family::kTransposedConvolution);
+}
+
 }  // namespace
 
 std::string onnx_saturation_warning(const Program& program) {
@@ -40,7 +46,7 @@ std::string onnx_saturation_warning(const Program& program) {
   int64_t layers = 0;
   for (const Node* node : program.graph->nodes())
     layers += node->op() == Node::Op::kCallFunction && weight_of(*node) && span_of(input_of(*node)) > kNarrow &&
-              largest_weight(program, weight_of(*node)) > kSmall;
+              runs_in_integers(*node) && largest_weight(program, weight_of(*node)) > kSmall;
   if (layers == 0) return "";
   return concat("ONNX Runtime can lose accuracy in ", layers, layers == 1 ? " layer" : " layers",
                 " on x86 processors without VNNI, where 8-bit sums saturate; for these, use --for x86 or "

@@ -1,0 +1,121 @@
+// What profiles make of forms that exporters write: zeros on one side, joined results, transposed convolutions, tables,
+// float16, masks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/cli.h"
+#include "format/json.h"
+#include "format/npz.h"
+#include "format/onnx_file.h"
+#include "io/model.h"
+#include "op/facts.h"
+#include "profile/runtime_verdicts.h"
+#include "unit/cli/memory_host.h"
+#include "unit/cli/onnx_node.h"
+
+namespace qdq::runtime_forms_test {
+namespace {
+
+using format::NamedTensor;
+using format::OnnxFile;
+using format::OnnxNode;
+
+Tensor ramp(const Shape& sizes) {
+  const Tensor out = Tensor::empty(sizes, DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) out.data<float>()[i] = static_cast<float>(i * 7 % 23) / 8 - 1;
+  return out;
+}
+
+format::OnnxValueInfo info(const std::string& name, const Shape& sizes, DType dtype = DType::kF32) {
+  format::OnnxValueInfo out;
+  out.name = name;
+  out.dtype = dtype;
+  out.dims.emplace();
+  for (const int64_t size : sizes) out.dims->push_back({size, ""});
+  return out;
+}
+
+format::OnnxAttribute ints(const std::string& name, std::vector<int64_t> values) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInts;
+  out.ints = std::move(values);
+  return out;
+}
+
+OnnxNode with(OnnxNode node, std::vector<format::OnnxAttribute> attributes) {
+  node.attributes = std::move(attributes);
+  return node;
+}
+
+// x [1, 3, 8, 8] to y.
+OnnxFile network(std::vector<OnnxNode> nodes, std::vector<std::pair<std::string, Tensor>> initializers,
+                 const Shape& result) {
+  OnnxFile out;
+  out.ir_version = 8;
+  out.opsets = {{"", 17}};
+  out.inputs = {info("x", {1, 3, 8, 8})};
+  out.outputs = {info("y", result)};
+  out.nodes = std::move(nodes);
+  out.initializers = std::move(initializers);
+  return out;
+}
+
+class RuntimeForms : public testing::Test {
+ protected:
+  int run(std::vector<std::string> words) {
+    host.out.clear();
+    host.err.clear();
+    return run_cli(words, host);
+  }
+  // The file that `quantize --for` makes of this one; without a profile PyTorch's recipe for XNNPACK.
+  OnnxFile quantized(const OnnxFile& file, const std::string& profile, std::vector<std::string> more = {}) {
+    host.contents["m.onnx"] = format::write_onnx_file(file);
+    if (!host.contents.contains("x.npz"))
+      host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8})}});
+    std::vector<std::string> words = {"quantize", "m.onnx", "-o", "q.onnx"};
+    if (!profile.empty()) words.insert(words.end(), {"--for", profile});
+    if (profile.empty() || !runtime_profile(profile).is_dynamic) words.insert(words.end(), {"--calibrate", "x.npz"});
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_EQ(run(words), 0) << host.err;
+    return format::read_onnx_file(host.contents["q.onnx"]);
+  }
+  // Of the file written last: how many products the runtime computes in integers.
+  int64_t in_integers(const std::string& profile) {
+    EXPECT_EQ(run({"inspect", "q.onnx", "--for", profile, "--json"}), 0) << host.err;
+    return format::parse_json(host.out, "inspect")["products"]["in_integers"].get<int64_t>();
+  }
+  MemoryHost host;
+};
+
+const OnnxNode* find(const OnnxFile& file, const std::string& op) {
+  const auto found =
+      std::find_if(file.nodes.begin(), file.nodes.end(), [&](const OnnxNode& node) { return node.op_type == op; });
+  return found == file.nodes.end() ? nullptr : &*found;
+}
+const Tensor* stored(const OnnxFile& file, const std::string& name) {
+  for (const auto& [key, tensor] : file.initializers)
+    if (key == name) return &tensor;
+  return nullptr;
+}
+// What gives a value.
+const OnnxNode* source(const OnnxFile& file, const std::string& value) {
+  for (const OnnxNode& node : file.nodes)
+    if (std::find(node.outputs.begin(), node.outputs.end(), value) != node.outputs.end()) return &node;
+  return nullptr;
+}
+
+// ONNX Runtime computes a convolution in float whose result is not rounded.
+TEST_F(RuntimeForms, LayersInFloatDoNotSaturate) {
+  const OnnxFile file =
+      network({onnx_node("Conv", {"x", "w0", "b0"}, "y")}, {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}}, {1, 4, 8, 8});
+  quantized(file, "ort");
+  EXPECT_NE(host.out.find("can lose accuracy in 1 layer"), std::string::npos) << host.out;
+  quantized(file, "", {"--quantizer", "x86-inductor"});
+  EXPECT_EQ(host.out.find("can lose accuracy"), std::string::npos) << host.out;
+}
+
+}  // namespace
+}  // namespace qdq::runtime_forms_test
