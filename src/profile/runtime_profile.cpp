@@ -15,9 +15,11 @@ namespace {
 
 using format::Json;
 
-constexpr std::string_view kConvolution = "convolution";  // the name of their rules
+constexpr std::string_view kConvolution = "convolution";  // the names of their rules
+constexpr std::string_view kTransposed = "transposed convolution";
 constexpr std::string_view kCat = "aten.cat", kSigmoid = "aten.sigmoid";
 constexpr std::string_view kConvolutions = "aten.conv1d aten.conv2d";
+constexpr std::string_view kTransposedConvolutions = "aten.conv_transpose1d aten.conv_transpose2d";
 constexpr std::string_view kAveragePools = "aten.avg_pool1d aten.avg_pool2d aten.adaptive_avg_pool2d";
 constexpr std::string_view kMaxPools = "aten.max_pool1d aten.max_pool2d";
 constexpr std::string_view kMoves =
@@ -25,6 +27,9 @@ constexpr std::string_view kMoves =
     "aten.select aten.expand";
 constexpr std::string_view kClips = "aten.relu aten.relu6 aten.hardtanh aten.clamp aten.clamp_min";
 constexpr RuntimeRule::Range kUnit = {0, 1}, kBothSides = {-1, 2};  // of sigmoid and softmax, of tanh
+
+// Rows of int8, each with its scale: operators/gather.py of ONNX Runtime's quantization tools.
+constexpr RuntimeRule kEmbedding = {"embedding", "aten.embedding", IntegerForm::kTable, "Gather"};
 
 // ONNX Runtime's CPU provider, native and Web: onnxruntime/core/optimizer/qdq_transformer/selectors_actions of
 // github.com/microsoft/onnxruntime. qdq_selector_action_transformer.cc lists what is joined to which operator, and the
@@ -56,14 +61,14 @@ constexpr RuntimeRule kOnnxRuntime[] = {
     {"cat", kCat, IntegerForm::kElements, "QLinearConcat"},
     {"max pool", kMaxPools, IntegerForm::kSameTerms, "MaxPool"},
     {"resize", "aten.upsample_nearest1d aten.upsample_nearest2d", IntegerForm::kSameTerms, "Resize"},
-    {"move", kMoves, IntegerForm::kSameTerms}};
+    {"move", kMoves, IntegerForm::kSameTerms},
+    kEmbedding};
 
-// Its dynamic form: DynamicQuantizeLinear and MatMulInteger or ConvInteger (operators/matmul.py, conv.py and
-// gather.py of its quantization tools).
+// Its dynamic form: DynamicQuantizeLinear and MatMulInteger or ConvInteger (operators/matmul.py and conv.py there).
 constexpr RuntimeRule kOnnxRuntimeDynamic[] = {
     {"linear", "aten.linear", IntegerForm::kOpenLayer, "DynamicQuantizeMatMul"},
     {kConvolution, "aten.conv1d aten.conv2d aten.conv3d", IntegerForm::kOpenLayer, "ConvInteger"},
-    {"embedding", "aten.embedding", IntegerForm::kTable, "Gather"}};
+    kEmbedding};
 
 // WebNN as Chromium builds it for LiteRT: CanFuseQuantizeAndGetOutput of services/webnn/tflite/graph_builder_tflite.cc
 // asks for activations and weights of one data type, for a bias, for scales that are one number, and for the ranges of
@@ -88,6 +93,11 @@ constexpr RuntimeRule kWebnn[] = {{kConvolution, kConvolutions, IntegerForm::kLa
 // operators. Results of convolutions are quantized so that sums of them are.
 constexpr RuntimeRule kOpenVino[] = {
     {kConvolution, "aten.conv1d aten.conv2d aten.conv3d", IntegerForm::kLayer, "Convolution"},
+    {.name = kTransposed,
+     .operators = kTransposedConvolutions,
+     .form = IntegerForm::kLayer,
+     .kernel = "ConvolutionBackpropData",
+     .weight_axis = 1},
     {"linear", "aten.linear", IntegerForm::kOpenLayer, "MatMul"},
     {"product", "aten.matmul aten.bmm", IntegerForm::kProduct, "MatMul"},
     {"addition", "aten.add.Tensor", IntegerForm::kElements, "Add"},
@@ -101,9 +111,15 @@ constexpr RuntimeRule kOpenVino[] = {
 // Qualcomm's HTP runs node units of DequantizeLinear, an operator and QuantizeLinear; what is not one falls to the CPU
 // (onnxruntime.ai/docs/execution-providers/QNN-ExecutionProvider.html, "Supported ONNX operators" and "Running a model
 // with QNN EP's HTP backend"). Ranges of sigmoid and tanh: get_qnn_qdq_config of
-// onnxruntime/python/tools/quantization/execution_providers/qnn/quant_config.py.
+// onnxruntime/python/tools/quantization/execution_providers/qnn/quant_config.py. Scales of transposed convolutions are
+// of the second axis: QDQConv of onnxruntime/python/tools/quantization/operators/conv.py.
 constexpr RuntimeRule kQnn[] = {
     {kConvolution, kConvolutions, IntegerForm::kLayer, "Conv2d"},
+    {.name = kTransposed,
+     .operators = kTransposedConvolutions,
+     .form = IntegerForm::kLayer,
+     .kernel = "TransposeConv2d",
+     .weight_axis = 1},
     {"linear", "aten.linear", IntegerForm::kLayer, "FullyConnected"},
     {"product", "aten.matmul aten.bmm", IntegerForm::kElements, "MatMul"},
     {"addition", "aten.add.Tensor", IntegerForm::kElements, "ElementWiseAdd"},
@@ -195,8 +211,8 @@ constexpr RuntimeRule kExecutorch[] = {
      .kernel = "Conv2d",
      .fused = kXnnpackClips,
      .refuses = refuses_convolution},
-    {.name = "transposed convolution",
-     .operators = "aten.conv_transpose1d aten.conv_transpose2d",
+    {.name = kTransposed,
+     .operators = kTransposedConvolutions,
      .form = IntegerForm::kLayer,
      .kernel = "ConvTranspose2d",
      .fused = kXnnpackClips,
@@ -342,6 +358,7 @@ struct Wanted {
   const RuntimeProfile& profile;
   RuntimeSettings settings;
   bool has_16_bits() const { return settings.activation_bits == 16; }
+  bool has_7_bits() const { return settings.weight_bits == 7 || profile.weight_max < 64; }
   DType activations() const { return has_16_bits() ? DType::kU16 : profile.activations; }
 };
 
@@ -358,13 +375,17 @@ std::string activation_spec(const Wanted& wanted) {
                 R"(", "args": {"eps": )", wanted.has_16_bits() ? kLeastScaleOf16Bits : kLeastScale, "}}}");
 }
 
-std::string weight_spec(const Wanted& wanted, bool is_per_channel) {
+// The axis along which weights have a scale by channel; nothing: they have one scale.
+using WeightAxis = std::optional<int64_t>;
+
+// `is_table`: rows are looked up, and nothing sums them, so that nothing saturates.
+std::string weight_spec(const Wanted& wanted, WeightAxis axis, bool is_table) {
   const bool is_narrow = wanted.settings.weight_bits == 7;
-  return concat(R"({"spec": "quantization", "dtype": "int8", "quant_min": )",
-                is_narrow ? -63 : wanted.profile.weight_min, R"(, "quant_max": )",
-                is_narrow ? 63 : wanted.profile.weight_max, R"(, "qscheme": "per_)",
-                is_per_channel ? "channel" : "tensor", "_symmetric\"", is_per_channel ? R"(, "ch_axis": 0)" : "",
-                R"(, "observer": {"class": ")", is_per_channel ? "PerChannel" : "",
+  const int64_t least = is_table ? -127 : is_narrow ? -63 : wanted.profile.weight_min;
+  const int64_t most = is_table ? 127 : is_narrow ? 63 : wanted.profile.weight_max;
+  return concat(R"({"spec": "quantization", "dtype": "int8", "quant_min": )", least, R"(, "quant_max": )", most,
+                R"(, "qscheme": "per_)", axis ? "channel" : "tensor", "_symmetric\"",
+                axis ? concat(R"(, "ch_axis": )", *axis) : "", R"(, "observer": {"class": ")", axis ? "PerChannel" : "",
                 R"(MinMaxObserver", "args": {"eps": )", kLeastWeightScale, "}}}");
 }
 
@@ -396,6 +417,7 @@ void add_rows(const Wanted& wanted, const RuntimeRule& rule, std::string& rows) 
   if (rule.form == IntegerForm::kSameTerms && rule.operators != kCat)
     return add_row(rows, rule.name, operators, R"(, "inputs": "handed_on")");
   std::string rest;
+  if (rule.form == IntegerForm::kTable) return add_row(rows, rule.name, operators, R"(, "output": "float")");
   if (!is_layer && rule.form != IntegerForm::kProduct)
     rest = concat(inputs_of(profile, rule), R"(, "only_float32": true)");
   if (is_open) rest += R"(, "output": "float")";
@@ -417,42 +439,56 @@ void add_rows(const Wanted& wanted, const RuntimeRule& rule, std::string& rows) 
   add_row(rows, rule.name, operators, rest);
 }
 
-// Which rules of a profile are meant.
-enum class Which : uint8_t { kAll, kConvolutions, kOthers };
-bool is_meant(const RuntimeRule& rule, Which which) {
-  return !rule.is_foreign && (which == Which::kAll || (rule.name == kConvolution) == (which == Which::kConvolutions));
+WeightAxis weight_axis_of(const RuntimeProfile& profile, const RuntimeRule& rule) {
+  const bool has_channels =
+      !profile.is_by_channel_in_convolutions_alone || rule.name == kConvolution || rule.name == kTransposed;
+  return has_channels ? WeightAxis(rule.weight_axis) : std::nullopt;
 }
 
-// SiLU is a sigmoid and a product to runtimes that have integers of those, and none of SiLU.
-std::string transform_of(const Wanted& wanted, Which which) {
-  const auto& rules = wanted.profile.rules;
-  const bool has_sigmoid =
-      std::any_of(rules.begin(), rules.end(), [](const RuntimeRule& rule) { return rule.operators == kSigmoid; });
-  return has_sigmoid && !wanted.settings.is_dynamic && which != Which::kConvolutions ? R"(, "transform": "split_silu")"
-                                                                                     : "";
+// Rules of one kind of weights, which are a quantizer.
+struct Part {
+  WeightAxis axis;
+  bool is_table = false;  // tables whose integers are others than those of layers
+  std::vector<const RuntimeRule*> rules = {};
+};
+// The last part has the operators without weights, which stand behind others.
+std::vector<Part> parts_of(const Wanted& wanted) {
+  Part parts[] = {{.axis = 0, .is_table = true}, {.axis = 1}, {.axis = 0}, {}};
+  for (const RuntimeRule& rule : wanted.profile.rules) {
+    if (rule.is_foreign) continue;
+    const bool is_table = rule.form == IntegerForm::kTable && wanted.has_7_bits();
+    for (Part& part : parts)
+      if (part.is_table == is_table && part.axis == weight_axis_of(wanted.profile, rule)) part.rules.push_back(&rule);
+  }
+  std::vector<Part> out;
+  for (Part& part : parts)
+    if (!part.rules.empty()) out.push_back(std::move(part));
+  return out;
 }
 
 // The rules as a quantizer's recipe.
-std::string patterns_of(const Wanted& wanted, bool is_per_channel, Which which) {
-  const RuntimeProfile& profile = wanted.profile;
+std::string patterns_of(const Wanted& wanted, const Part& part) {
   const bool is_dynamic = wanted.settings.is_dynamic;
   std::string rows;
-  for (const RuntimeRule& rule : profile.rules) {
-    if (!is_meant(rule, which)) continue;
-    if (!is_dynamic) add_rows(wanted, rule, rows);
-    else if (rule.form == IntegerForm::kOpenLayer || rule.form == IntegerForm::kTable)
-      add_row(rows, rule.name, words(rule.operators), R"(, "modes": ["dynamic"], "output": "float")");
+  bool has_sigmoid = false;
+  for (const RuntimeRule* rule : part.rules) {
+    has_sigmoid |= rule->operators == kSigmoid;
+    if (!is_dynamic) add_rows(wanted, *rule, rows);
+    else if (rule->form == IntegerForm::kOpenLayer || rule->form == IntegerForm::kTable)
+      add_row(rows, rule->name, words(rule->operators), R"(, "modes": ["dynamic"], "output": "float")");
   }
   // Once more, for what stands behind an operator that only the first turn has found.
-  for (const RuntimeRule& rule : profile.rules)
-    if (!is_dynamic && is_meant(rule, which) &&
-        (rule.form == IntegerForm::kElements || rule.form == IntegerForm::kSameTerms))
-      add_rows(wanted, rule, rows);
+  for (const RuntimeRule* rule : part.rules)
+    if (!is_dynamic && (rule->form == IntegerForm::kElements || rule->form == IntegerForm::kSameTerms))
+      add_rows(wanted, *rule, rows);
   const std::string activation = activation_spec(wanted);
-  return concat(R"({"quantizer": "PatternQuantizer", "name": ")", profile.name, R"(", "patterns": [)", rows, "]",
-                transform_of(wanted, which), R"(, "global": {"input_activation": )", activation, R"(, "weight": )",
-                weight_spec(wanted, is_per_channel), is_dynamic ? "" : R"(, "output_activation": )",
-                is_dynamic ? "" : activation, "}}");
+  // SiLU is a sigmoid and a product to runtimes that have integers of those, and none of SiLU.
+  const bool splits_silu = has_sigmoid && !is_dynamic;
+  const std::string weight = weight_spec(wanted, part.axis, part.is_table);
+  return concat(R"({"quantizer": "PatternQuantizer", "name": ")", wanted.profile.name, R"(", "patterns": [)", rows, "]",
+                splits_silu ? R"(, "transform": "split_silu")" : "", R"(, "global": {"input_activation": )", activation,
+                R"(, "weight": )", weight, is_dynamic ? "" : R"(, "output_activation": )", is_dynamic ? "" : activation,
+                "}}");
 }
 
 std::string text_of(const Wanted& wanted) {
@@ -460,10 +496,11 @@ std::string text_of(const Wanted& wanted) {
   if (wanted.settings.is_dynamic && !profile.dynamic.empty())
     return concat(R"({"quantizer": ")", profile.dynamic,
                   R"(", "global": {"is_per_channel": true, "is_dynamic": true}})");
-  if (!profile.is_by_channel_in_convolutions_alone) return patterns_of(wanted, true, Which::kAll);
-  return concat(R"({"quantizer": "ComposableQuantizer", "quantizers": [)",
-                patterns_of(wanted, true, Which::kConvolutions), ", ", patterns_of(wanted, false, Which::kOthers),
-                "]}");
+  const std::vector<Part> parts = parts_of(wanted);
+  if (parts.size() == 1) return patterns_of(wanted, parts[0]);
+  std::string quantizers;
+  for (const Part& part : parts) quantizers += concat(quantizers.empty() ? "" : ", ", patterns_of(wanted, part));
+  return concat(R"({"quantizer": "ComposableQuantizer", "quantizers": [)", quantizers, "]}");
 }
 
 void check_settings(const RuntimeProfile& profile, const RuntimeSettings& settings) {

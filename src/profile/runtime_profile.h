@@ -40,6 +40,7 @@ struct RuntimeRule {
   // What is computed along with it, where that is not what the profile says.
   std::optional<std::string_view> fused = std::nullopt;
   std::string_view dynamic_kernel = {};  // `kernel`, where ranges are found while the model runs and it is another
+  int64_t weight_axis = 0;               // of its weight: the axis of the result's channels
   bool only_global_pools = false;        // why_not_global_pool refuses the others
   bool is_foreign = false;               // other tools quantize it, the profile's recipe does not
   // Why the runtime does not take a call; "": it does. `is_dynamic`: its ranges are found while the model runs.

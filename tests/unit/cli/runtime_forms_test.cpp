@@ -107,6 +107,61 @@ const OnnxNode* source(const OnnxFile& file, const std::string& value) {
   return nullptr;
 }
 
+OnnxFile transposed(int64_t groups = 1) {
+  return network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
+                  with(onnx_node("ConvTranspose", {"r0", "w1", "b1"}, "t0"),
+                       {ints("strides", {2, 2}), onnx_integer("group", groups)}),
+                  onnx_node("Relu", {"t0"}, "r1"), onnx_node("Conv", {"r1", "w2", "b0"}, "y")},
+                 {{"w0", ramp({4, 3, 1, 1})},
+                  {"b0", ramp({4})},
+                  {"w1", ramp({4, 6 / groups, 2, 2})},
+                  {"b1", ramp({6})},
+                  {"w2", ramp({4, 6, 1, 1})}},
+                 {1, 4, 16, 16});
+}
+
+TEST_F(RuntimeForms, TransposedConvolutionsAreQuantizedByTheirSecondAxis) {
+  for (const std::string profile : {"qnn", "openvino"}) {
+    const OnnxFile made = quantized(transposed(), profile);
+    EXPECT_EQ(in_integers(profile), 3) << profile;
+    const OnnxNode* layer = find(made, "ConvTranspose");
+    ASSERT_NE(layer, nullptr);
+    const OnnxNode* weight = source(made, layer->inputs[1]);
+    ASSERT_EQ(weight->op_type, "DequantizeLinear");
+    EXPECT_EQ(stored(made, weight->inputs[1])->numel(), 6);
+    EXPECT_EQ(weight->attributes.at(0).i, 1);
+    const OnnxNode* bias = source(made, layer->inputs[2]);
+    ASSERT_NE(bias, nullptr);
+    EXPECT_EQ(stored(made, bias->inputs[0])->dtype(), DType::kS32);
+  }
+  quantized(transposed(2), "qnn");
+  EXPECT_EQ(in_integers("qnn"), 3);
+}
+
+// ONNX Runtime rounds a float weight between integers by itself, if the bias is a float initializer or there is none.
+TEST_F(RuntimeForms, LayersLeftInFloatAreNotRoundedByOnnxRuntime) {
+  for (const int64_t groups : {1, 2}) {
+    OnnxFile file = transposed(groups);
+    for (const bool has_bias : {true, false}) {
+      if (!has_bias) file.nodes[2].inputs.pop_back();
+      const OnnxFile made = quantized(file, "qnn", {"--exclude", "t0"});
+      const OnnxNode* layer = find(made, "ConvTranspose");
+      ASSERT_NE(layer, nullptr);
+      ASSERT_NE(stored(made, layer->inputs[1]), nullptr);  // a float weight
+      ASSERT_EQ(layer->inputs.size(), 3u);
+      const OnnxNode* bias = source(made, layer->inputs[2]);
+      ASSERT_NE(bias, nullptr);
+      EXPECT_EQ(bias->op_type, "DequantizeLinear");
+      const Tensor* integers = stored(made, bias->inputs[0]);
+      ASSERT_EQ(integers->numel(), 6);
+      const double scale = stored(made, bias->inputs[1])->item();
+      for (int64_t i = 0; i < 6; ++i)
+        EXPECT_EQ(static_cast<double>(integers->data<int32_t>()[i]) * scale,
+                  has_bias ? static_cast<double>(ramp({6}).data<float>()[i]) : 0);
+    }
+  }
+}
+
 // ONNX Runtime computes a convolution in float whose result is not rounded.
 TEST_F(RuntimeForms, LayersInFloatDoNotSaturate) {
   const OnnxFile file =
@@ -115,6 +170,29 @@ TEST_F(RuntimeForms, LayersInFloatDoNotSaturate) {
   EXPECT_NE(host.out.find("can lose accuracy in 1 layer"), std::string::npos) << host.out;
   quantized(file, "", {"--quantizer", "x86-inductor"});
   EXPECT_EQ(host.out.find("can lose accuracy"), std::string::npos) << host.out;
+}
+
+// Rows of a table, then a layer.
+TEST_F(RuntimeForms, TablesAreInt8) {
+  OnnxFile file = network({onnx_node("Gather", {"table", "x"}, "e"), onnx_node("MatMul", {"e", "w"}, "y")},
+                          {{"table", ramp({50, 8})}, {"w", ramp({8, 4})}}, {1, 5, 4});
+  file.inputs = {info("x", {1, 5}, DType::kS64)};
+  const Tensor indices = Tensor::full({1, 5}, DType::kS64, 3);
+  host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", indices}});
+  for (const std::string profile : {"ort", "ort-web", "x86"}) {
+    const OnnxFile made = quantized(file, profile);
+    const OnnxNode* gather = find(made, "Gather");
+    ASSERT_NE(gather, nullptr);
+    const Tensor* table = stored(made, gather->inputs[0]);
+    ASSERT_NE(table, nullptr);
+    EXPECT_EQ(table->dtype(), DType::kS8);
+    // Nothing sums its numbers, so that they keep 8 bits where sums would saturate.
+    const std::span<const int8_t> integers = table->span<int8_t>();
+    EXPECT_EQ(std::max(*std::max_element(integers.begin(), integers.end()),
+                       static_cast<int8_t>(-*std::min_element(integers.begin(), integers.end()))),
+              127)
+        << profile;
+  }
 }
 
 }  // namespace
