@@ -13,6 +13,7 @@
 #include "io/onnx/unsigned_activations.h"
 #include "io/onnx/widen.h"
 #include "io/onnx/write_qoperators.h"
+#include "io/onnx/zero_pads.h"
 #include "op/facts.h"
 #include "op/infer.h"
 #include "op/targets.h"
@@ -270,6 +271,7 @@ format::OnnxFile file_of(const Program& program, const OnnxOptions& options) {
   Program complete = program.clone();
   complete.graph->eliminate_dead_code();
   const std::unordered_set<const Node*> refused = prepare_to_write(complete);
+  pad_behind_rounding(*complete.graph);
   if (!options.signed_activations) make_activations_unsigned(complete);
   QDQ_CHECK(!options.dedicated_pairs || dedicate_pairs(complete) > 0, kInvalidArgument,
             "each reader should get its own QuantizeLinear and DequantizeLinear, but no activation of the model is "

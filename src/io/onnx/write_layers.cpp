@@ -6,6 +6,7 @@
 
 #include "io/onnx/export.h"
 #include "io/onnx/integer_layers.h"
+#include "io/onnx/zero_pads.h"
 #include "op/elements.h"
 #include "op/facts.h"
 #include "op/targets.h"
@@ -42,9 +43,18 @@ void conv(AtenCall& call) {
   } else {
     pads = both_sides(call.integers(4, axes));
   }
-  if (!pads.empty()) attributes.add("pads", pads);
-  if (write_dynamic_convolution(call, attributes) || write_integer_convolution(call, attributes)) return;
-  finish_layer(call, "Conv", attributes, 0);
+  OnnxAttributes padded = attributes;
+  if (!pads.empty()) padded.add("pads", pads);
+  if (write_dynamic_convolution(call, padded) || write_integer_convolution(call, padded)) return;
+  const Node* input = call.arg(0).node();
+  const auto zeros = pads.empty() || input == nullptr ? std::nullopt : zero_pad_of(*input, axes);
+  if (!zeros) return finish_layer(call, "Conv", padded, 0);
+  for (size_t i = 0; i < axes; ++i) {
+    pads[i] += zeros->before[i];
+    pads[axes + i] += zeros->behind[i];
+  }
+  attributes.add("pads", pads);
+  finish_layer(call, "Conv", attributes, 0, 1, zeros->input);
 }
 
 // (input, weight, bias, stride, padding, output_padding, groups, dilation)

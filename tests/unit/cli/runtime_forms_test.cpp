@@ -107,6 +107,28 @@ const OnnxNode* source(const OnnxFile& file, const std::string& value) {
   return nullptr;
 }
 
+// A stride of 2 with SAME_UPPER, as TensorFlow's exporters write it.
+TEST_F(RuntimeForms, ZerosOnOneSideAreTheConvolutions) {
+  const OnnxFile file =
+      network({with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"), {ints("strides", {2, 2}), ints("pads", {0, 0, 1, 1})}),
+               onnx_node("Relu", {"c0"}, "r0"),
+               with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"), {ints("strides", {2, 2}), ints("pads", {0, 1, 1, 1})})},
+              {{"w0", ramp({4, 3, 3, 3})}, {"b0", ramp({4})}, {"w1", ramp({4, 4, 3, 3})}}, {1, 4, 2, 2});
+  const OnnxFile made = quantized(file, "ort");
+  EXPECT_EQ(find(made, "Pad"), nullptr);
+  std::vector<std::vector<int64_t>> pads;
+  for (const OnnxNode& node : made.nodes)
+    for (const format::OnnxAttribute& each : node.attributes)
+      if (each.name == "pads") pads.push_back(each.ints);
+  EXPECT_EQ(pads, (std::vector<std::vector<int64_t>>{{0, 0, 1, 1}, {0, 1, 1, 1}}));
+  // It is read back as it was written, and gives the numbers of the program that it was made of.
+  EXPECT_EQ(in_integers("ort"), 2);
+  ASSERT_EQ(run({"run", "q.onnx", "--inputs", "x.npz", "-o", "first.npz"}), 0) << host.err;
+  ASSERT_EQ(run({"convert", "q.onnx", "q.pt2"}), 0) << host.err;
+  ASSERT_EQ(run({"run", "q.pt2", "--inputs", "x.npz", "-o", "second.npz"}), 0) << host.err;
+  EXPECT_EQ(host.contents["first.npz"], host.contents["second.npz"]);
+}
+
 OnnxFile transposed(int64_t groups = 1) {
   return network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
                   with(onnx_node("ConvTranspose", {"r0", "w1", "b1"}, "t0"),
