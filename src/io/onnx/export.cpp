@@ -96,14 +96,19 @@ std::string OnnxExport::name_of(const Node* node) {
 }
 
 std::string OnnxExport::constant(const Tensor& tensor, const std::string& name) {
+  std::vector<size_t>& known = constants_[name];
+  for (const size_t i : known)
+    if (bitwise_equal(graph_.initializers[i].second, tensor)) return graph_.initializers[i].first;
   std::string out = fresh(name);
+  known.push_back(graph_.initializers.size());
   graph_.initializers.emplace_back(out, tensor);
   return out;
 }
 
 std::string OnnxExport::four_bit_constant(const Tensor& tensor, const std::string& name) {
   std::string out = constant(tensor, name);
-  graph_.four_bit_tensors.push_back(out);
+  std::vector<std::string>& all = graph_.four_bit_tensors;
+  if (std::find(all.begin(), all.end(), out) == all.end()) all.push_back(out);
   file_->has_four_bits = true;
   return out;
 }

@@ -82,7 +82,7 @@ class OnnxExport {
   const Program& program() const { return *program_; }  // that is being written
   // The name of a node's value; an attribute becomes an initializer when it is asked for.
   std::string value(const Node* node);
-  // An initializer with a name like `name`.
+  // An initializer with a name like `name`. What layers share is written once: equal tensors by one name.
   std::string constant(const Tensor& tensor, const std::string& name);
   // The same of integers of four bits, int8 or uint8 here, as int4 or uint4.
   std::string four_bit_constant(const Tensor& tensor, const std::string& name);
@@ -145,6 +145,7 @@ class OnnxExport {
   const Node* written_ = nullptr;  // what is being written
   std::unordered_map<const Node*, std::string> names_, values_;
   std::unordered_map<const Node*, std::vector<std::string>> items_;
+  std::unordered_map<std::string, std::vector<size_t>> constants_;  // initializers by the names that were asked for
   std::map<std::pair<DType, double>, std::string> scalars_;
 };
 

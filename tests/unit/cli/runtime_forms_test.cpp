@@ -217,5 +217,16 @@ TEST_F(RuntimeForms, TablesAreInt8) {
   }
 }
 
+// Twice the same layer: its integers are written once.
+TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
+  const OnnxFile file = network({onnx_node("Conv", {"x", "w"}, "a"), onnx_node("Relu", {"a"}, "r"),
+                                 onnx_node("Conv", {"r", "w"}, "y")},
+                                {{"w", ramp({3, 3, 1, 1})}}, {1, 3, 8, 8});
+  const OnnxFile made = quantized(file, "transformers.js");
+  EXPECT_EQ(std::count_if(made.initializers.begin(), made.initializers.end(),
+                          [](const auto& each) { return each.second.numel() == 9; }),
+            1);
+}
+
 }  // namespace
 }  // namespace qdq::runtime_forms_test
