@@ -25,9 +25,13 @@ void shift(Node& node) {
   node.set_arg(5, DType::kU8);
 }
 
-// Whether a dequantized constant is read as one of several activations, and by no operator as its weight.
+// Whether a dequantized constant is read as one of several activations, or as that of a layer, and never as a
+// weight.
 bool is_beside_activations(const Node& dequantize) {
-  return std::all_of(dequantize.users().begin(), dequantize.users().end(), [](const Node* user) {
+  return std::all_of(dequantize.users().begin(), dequantize.users().end(), [&](const Node* user) {
+    const bool is_layer = is_a(*user, Family::kConvolution) || is_a(*user, Family::kTransposedConvolution) ||
+                          is_a(*user, Family::kLinear);
+    if (is_layer) return input_of(*user) == &dequantize && weight_of(*user) != &dequantize;
     return is_a(*user, Family::kAdd) || is_a(*user, Family::kSubtract) || is_a(*user, Family::kMultiply) ||
            is_a(*user, Family::kDivide) || is_a(*user, Family::kConcat);
   });
