@@ -415,21 +415,27 @@ bool PatternAnnotator::set_inputs(const PatternRow& row, const PatternPlace& pla
                                   QuantizationAnnotation& to) {
   if (place.inputs == Inputs::kFloat || place.inputs == Inputs::kFolded) return true;
   const QSpec spec = config()->input_qspec();
+  const bool may_share = place.inputs == Inputs::kLikeProducer || is_behind_others(place);
+  const auto spec_of = [&](Node* operand) {
+    const bool is_shared =
+        may_share && is_annotated(annotations_, {operand}) && is_quantized_output(annotations_, operand);
+    return is_shared ? QSpec(SharedQuantizationSpec{operand}) : spec;
+  };
   if (const Argument& input = argument_in_role(*node, &Roles::activation); input.is_list()) {
     Node* first = input.list()[0].node();
     for (const Argument& next : input.list())
       if (!is_observable(row, node, next.node())) return false;
-    to.set_input(first, spec);
+    // What is joined to a result of other terms may have terms of its own.
+    const bool is_apart = !is_like_input(row.output);
+    to.set_input(first, is_apart ? spec_of(first) : spec);
     for (const Argument& next : input.list())
-      if (!to.find_input(next.node())) to.set_input(next.node(), SharedQuantizationSpec{Edge{first, node}});
+      if (!to.find_input(next.node()))
+        to.set_input(next.node(), is_apart ? spec_of(next.node()) : QSpec(SharedQuantizationSpec{Edge{first, node}}));
     return true;
   }
   for (Node* operand : operands(*node, in_front)) {
     if (!is_observable(row, node, operand)) return false;
-    const bool may_share = place.inputs == Inputs::kLikeProducer || is_behind_others(place);
-    const bool is_shared =
-        may_share && is_annotated(annotations_, {operand}) && is_quantized_output(annotations_, operand);
-    to.set_input(operand, is_shared ? QSpec(SharedQuantizationSpec{operand}) : spec);
+    to.set_input(operand, spec_of(operand));
   }
   if (is_norm(*node)) return true;
   if (Node* weight = weight_of(*node)) {

@@ -27,8 +27,8 @@ bool is_one_of(const Node& node, std::string_view operators);
 
 // What becomes of those tensors that an operator reads from outside of its pattern.
 enum class Inputs : uint8_t {
-  // By their roles: activations, weight and bias by the specs of the config. Of a list of tensors the first one, and
-  // the others share its spec. The weights of normalisations stay float.
+  // By their roles: activations, weight and bias by the specs of the config. Those of a list share that of the first if
+  // the output does, too. The weights of normalisations stay float.
   kQuantized,
   kLikeProducer,  // as kQuantized, but in the terms of their producer where its output is quantized
   kHandedOn,      // in the terms of their producer, whose output must be quantized

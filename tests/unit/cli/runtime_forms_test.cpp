@@ -129,6 +129,19 @@ TEST_F(RuntimeForms, ZerosOnOneSideAreTheConvolutions) {
   EXPECT_EQ(host.contents["first.npz"], host.contents["second.npz"]);
 }
 
+// The skip of a U-Net: what has a ReLU keeps its range beside what has none.
+TEST_F(RuntimeForms, JoinedResultsHaveScalesOfTheirOwn) {
+  const OnnxFile file =
+      network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
+               onnx_node("Conv", {"r0", "w1", "b0"}, "c1"),
+               with(onnx_node("Concat", {"c1", "r0"}, "j"), {onnx_integer("axis", 1)}),
+               onnx_node("Conv", {"j", "w2", "b0"}, "y")},
+              {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}, {"w1", ramp({4, 4, 1, 1})}, {"w2", ramp({4, 8, 1, 1})}},
+              {1, 4, 8, 8});
+  quantized(file, "ort");
+  EXPECT_EQ(in_integers("ort"), 3);
+}
+
 OnnxFile transposed(int64_t groups = 1) {
   return network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
                   with(onnx_node("ConvTranspose", {"r0", "w1", "b1"}, "t0"),
