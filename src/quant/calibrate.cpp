@@ -8,6 +8,7 @@
 
 #include "base/disk_blocks.h"
 #include "op/facts.h"
+#include "quant/masks.h"
 #include "quant/prepared_impl.h"
 #include "quant/sample_rows.h"
 #include "quant/unknown_operators.h"
@@ -93,19 +94,6 @@ std::optional<FloatRange> clamp_of(const Node& node) {
   return FloatRange{static_cast<float>(function->low), static_cast<float>(function->high)};
 }
 
-// Whether values lie far below all others, and none between: those that masks of attention hide by a number such as
-// -10000 or the least of float32.
-bool has_finite_mask(const Tensor& values, float least) {
-  if (least > -1000 || std::isinf(least)) return false;
-  const Tensor flat = values.to(DType::kF32).contiguous();
-  const std::span<const float> all = flat.span<float>();
-  // Two masks may be added up.
-  const auto is_hidden = [&](float value) { return value <= 0.4F * least; };
-  const auto is_seen = [&](float value) { return value >= 0.01F * least; };
-  return std::any_of(all.begin(), all.end(), is_seen) &&
-         std::all_of(all.begin(), all.end(), [&](float value) { return is_hidden(value) || is_seen(value); });
-}
-
 }  // namespace
 
 // Once for a program. Observers count no infinity, and its integer is that of the largest or least finite value; large
@@ -131,6 +119,13 @@ void Prepared::Impl::warn_of_masks(const Node& observed, const Tensor& values, c
                             "; recover accuracy (--recover) or leave it in float"));
 }
 
+std::optional<Tensor> Prepared::Impl::hide_mask(const Node& observed, const Tensor& values,
+                                                const FloatRange& range) const {
+  constexpr float kLeastOfPyTorch = -3.4028235e15F;  // its histc fails for lower ones
+  if (is_qat || compat != Compat::kNone || range.min > (hides_masks ? kHiddenScore : kLeastOfPyTorch)) return {};
+  return leads_to_softmax(observed) ? without_hidden_scores(values, range.min) : std::nullopt;
+}
+
 std::optional<size_t> Prepared::Impl::group_of_module(const Node& node) const {
   if (node.op() != Node::Op::kCallModule) return std::nullopt;
   const auto found = modules.find(node.target());
@@ -149,8 +144,11 @@ void Prepared::Impl::observe_constants() {
       continue;
     try {
       for (const std::string& call : calls) {
-        const Tensor& weight = program.attribute_of(*program.graph->find(call)->arg(0).node());
-        group.observer->forward(weight);
+        const Node& constant = *program.graph->find(call)->arg(0).node();
+        const Tensor& weight = program.attribute_of(constant);
+        const auto masked =
+            weight.dtype() == DType::kF32 ? hide_mask(constant, weight, range_of(weight)) : std::nullopt;
+        group.observer->forward(masked ? *masked : weight);
         release_pages({weight.storage()->data(), weight.storage()->size()});
       }
       of_constants.insert(group.observer.get());
@@ -195,8 +193,10 @@ void Prepared::Impl::make_interpreter() {
       else if (!known && observer.wants_range() && is_floating(x->dtype())) found = range_of(*x);
       QDQ_CHECK(!found || !std::isnan(found->min), kInvalidArgument, observer.class_name(),
                 " was given a tensor that holds NaN");
-      if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found);
-      Tensor seen = known ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
+      const auto masked = found && quantizes_statically(observer) ? hide_mask(*observed, *x, *found) : std::nullopt;
+      if (masked) observer.forward_with_range(*masked, range_of(*masked));
+      else if (found && quantizes_statically(observer)) warn_of_masks(*observed, *x, *found);
+      Tensor seen = known || masked ? *x : found ? observer.forward_with_range(*x, *found) : observer.forward(*x);
       for (const EqualizedLayer& layer : equalized)
         if (layer.observed_as == node.name()) layer.input->forward(*x);
       if (on_observed) (*on_observed)(++looks_done, looks);

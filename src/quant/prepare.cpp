@@ -197,6 +197,7 @@ Prepared Prepared::Impl::prepare(Program program, Quantizer& quantizer, std::vec
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = std::move(program);
   impl->compat = quantizer.compat();
+  impl->hides_masks = quantizer.hides_masks();
   impl->scopes = scopes_of(*impl->program.graph);
   impl->is_qat = is_qat;
   const BlocksOnDisk as_the_weights(has_disk_blocks());
@@ -250,6 +251,7 @@ Prepared Prepared::Impl::copy_to_try(const Prepared& prepared) {
   auto impl = std::make_unique<Prepared::Impl>();
   impl->program = from.program.clone();
   impl->compat = from.compat;
+  impl->hides_masks = from.hides_masks;
   impl->groups = from.groups;
   impl->interface = from.interface;
   impl->modules = from.modules;

@@ -35,6 +35,7 @@ struct Prepared::Impl {
   Program program;
   Annotations annotations;
   Compat compat = Compat::kNone;
+  bool hides_masks = false;  // of any size; else of those that PyTorch cannot observe
   std::vector<ObserverGroup> groups;
   std::vector<std::string> warnings;                // the quantizer's, and calibration's
   QuantizedInterface interface;                     // the quantizer's
@@ -94,6 +95,8 @@ struct Prepared::Impl {
   // Whether set_range takes observers()[index].
   bool takes_range(size_t index) const;
   void make_interpreter();
+  // The values without the scores that a mask hides, for observers that are not to see these (masks.h).
+  std::optional<Tensor> hide_mask(const Node& observed, const Tensor& values, const FloatRange& range) const;
   void warn_of_masks(const Node& observed, const Tensor& values, const FloatRange& range);
   // Lets the observers that see nothing but constants see them: one look is enough.
   void observe_constants();

@@ -54,6 +54,9 @@ class Quantizer {
   // Whether weights that operators compute of constants become constants then (constant_fold.h), which PyTorch does
   // not do, either.
   virtual bool folds_computed_weights() const { return compat() == Compat::kNone; }
+  // Whether scores that masks hide from softmax count as kHiddenScore (masks.h); PyTorch's observers see them as they
+  // are. Default: only those that PyTorch cannot observe do.
+  virtual bool hides_masks() const { return false; }
   // Folds batch norms into the layers in front of them, before all else (not for quantization-aware training). Default:
   // as prepare_pt2e does it, see fold_batch_norms.
   virtual void fold_batch_norms(Program& program);

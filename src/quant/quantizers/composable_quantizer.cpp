@@ -50,6 +50,11 @@ Compat ComposableQuantizer::compat() const {
   return all ? Compat::kTorch26 : Compat::kNone;
 }
 
+bool ComposableQuantizer::hides_masks() const {
+  return std::any_of(quantizers_.begin(), quantizers_.end(),
+                     [](const auto& quantizer) { return quantizer->hides_masks(); });
+}
+
 QuantizationCapabilities ComposableQuantizer::quantization_capabilities() const {
   QuantizationCapabilities out{std::string(name()), {}, {}};
   for (const auto& quantizer : quantizers_) out.parts.push_back(quantizer->quantization_capabilities());

@@ -30,6 +30,7 @@ class ComposableQuantizer : public Quantizer {
       : quantizers_(std::move(quantizers)) {}
   std::string_view name() const override { return "ComposableQuantizer"; }
   Compat compat() const override;
+  bool hides_masks() const override;                                    // whether one of its parts does
   QuantizationCapabilities quantization_capabilities() const override;  // the capabilities of its parts
   void transform_for_annotation(Program& program) override;
   bool trains_as_one(const Node& layer, const Node& norm) const override;  // whether one of its parts does

@@ -32,6 +32,7 @@ class PatternQuantizer : public Quantizer {
   std::vector<std::string> warnings() const override { return unmatched_; }
   // Not if a row names an operator that only decompositions leave (is_decomposed).
   bool recomposes() const override;
+  bool hides_masks() const override { return true; }
   void transform_for_annotation(Program& program) override;
   void annotate(Program& program, Annotations& annotations) override;
 

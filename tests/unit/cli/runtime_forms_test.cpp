@@ -241,5 +241,28 @@ TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
             1);
 }
 
+// Scores and a mask, which QNN's profile rounds, too.
+TEST_F(RuntimeForms, HiddenScoresDoNotTakeTheRange) {
+  for (const float hidden : {-1e4F, -3.4028235e38F, -INFINITY}) {
+    const Tensor mask = Tensor::full({8}, DType::kF32, 0);
+    for (int64_t i = 5; i < 8; ++i) mask.data<float>()[i] = hidden;
+    OnnxFile file = network({onnx_node("MatMul", {"x", "w"}, "scores"), onnx_node("Add", {"scores", "mask"}, "sum"),
+                             with(onnx_node("Softmax", {"sum"}, "y"), {onnx_integer("axis", -1)})},
+                            {{"w", ramp({8, 8})}}, {1, 3, 8, 8});
+    file.inputs.push_back(info("mask", {8}));
+    host.contents["x.npz"] =
+        format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8})}, {"mask", mask.reshape({1, 8})}});
+    const OnnxFile made = quantized(file, "qnn");
+    EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
+    const OnnxNode* sum = find(made, "Add");
+    ASSERT_NE(sum, nullptr);
+    const auto rounding = std::find_if(made.nodes.begin(), made.nodes.end(), [&](const OnnxNode& node) {
+      return node.op_type == "QuantizeLinear" && node.inputs[0] == sum->outputs[0];
+    });
+    ASSERT_NE(rounding, made.nodes.end());
+    EXPECT_LT(stored(made, rounding->inputs[1])->item(), 0.2) << hidden;
+  }
+}
+
 }  // namespace
 }  // namespace qdq::runtime_forms_test
