@@ -22,6 +22,9 @@ void split_silu(Node* silu, Node* input) {
   }
   sigmoid->meta = silu->meta;
   product->meta = silu->meta;
+  // It stands in the place of silu, but does not give its value.
+  sigmoid->meta.debug_handle.reset();
+  std::erase_if(sigmoid->meta.extra, [](const auto& entry) { return entry.first == kOnnxValue; });
   silu->replace_all_uses_with(product);
   graph.erase(silu);
 }

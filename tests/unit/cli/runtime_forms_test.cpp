@@ -241,6 +241,19 @@ TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
             1);
 }
 
+// The layers of both files are compared by the names of their values.
+TEST_F(RuntimeForms, SiluKeepsTheNameOfItsValue) {
+  const OnnxFile file =
+      network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Sigmoid", {"c0"}, "gate"),
+               onnx_node("Mul", {"c0", "gate"}, "silu"), onnx_node("Conv", {"silu", "w1", "b0"}, "y")},
+              {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}, {"w1", ramp({4, 4, 1, 1})}}, {1, 4, 8, 8});
+  const OnnxFile made = quantized(file, "ort");
+  const OnnxNode *product = source(made, "silu"), *gate = find(made, "Sigmoid");
+  ASSERT_NE(product, nullptr);
+  ASSERT_NE(gate, nullptr);
+  EXPECT_EQ(product->op_type, "Mul");
+}
+
 // Scores and a mask, which QNN's profile rounds, too.
 TEST_F(RuntimeForms, HiddenScoresDoNotTakeTheRange) {
   for (const float hidden : {-1e4F, -3.4028235e38F, -INFINITY}) {
