@@ -6,6 +6,7 @@
 #include "op/facts.h"
 #include "op/recompose.h"
 #include "op/targets.h"
+#include "quant/widen_halves.h"
 
 namespace qdq {
 
@@ -86,7 +87,13 @@ bool PatternQuantizer::recomposes() const {
   });
 }
 
+bool PatternQuantizer::rounds_activations() const {
+  const auto rounds = [](const ConfigSetting& setting) { return setting.second && setting.second->input_activation; };
+  return rounds(global_) || std::any_of(module_names_.begin(), module_names_.end(), rounds);
+}
+
 void PatternQuantizer::transform_for_annotation(Program& program) {
+  if (rounds_activations()) widen_halves(program);
   if (!split_silu_) return;
   for (Node* node : program.graph->nodes()) {
     if (!is_one_of(*node, "aten.silu") || !reaches(*node)) continue;

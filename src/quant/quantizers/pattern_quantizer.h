@@ -33,11 +33,13 @@ class PatternQuantizer : public Quantizer {
   // Not if a row names an operator that only decompositions leave (is_decomposed).
   bool recomposes() const override;
   bool hides_masks() const override { return true; }
+  // Where activations become integers, float16 and bfloat16 become float32, with which integer kernels meet.
   void transform_for_annotation(Program& program) override;
   void annotate(Program& program, Annotations& annotations) override;
 
  private:
   bool reaches(const Node& node) const;
+  bool rounds_activations() const;
   const ConfigSetting* setting_of(const Node& node) const;
   std::string why_not_taken(const Node& node) const;
 

@@ -230,6 +230,25 @@ TEST_F(RuntimeForms, TablesAreInt8) {
   }
 }
 
+TEST_F(RuntimeForms, HalvesAreFloat32BetweenIntegers) {
+  OnnxFile file = network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
+                           onnx_node("Conv", {"r0", "w1", "b0"}, "y")},
+                          {{"w0", ramp({4, 3, 1, 1}).to(DType::kF16)},
+                           {"b0", ramp({4}).to(DType::kF16)},
+                           {"w1", ramp({4, 4, 1, 1}).to(DType::kF16)}},
+                          {1, 4, 8, 8});
+  file.inputs[0].dtype = file.outputs[0].dtype = DType::kF16;
+  host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8}).to(DType::kF16)}});
+  const OnnxFile made = quantized(file, "ort");
+  EXPECT_EQ(host.out.find("in float here"), std::string::npos) << host.out;
+  EXPECT_EQ(made.inputs[0].dtype, DType::kF16);
+  EXPECT_EQ(made.outputs[0].dtype, DType::kF16);
+  for (const auto& [name, tensor] : made.initializers) EXPECT_NE(tensor.dtype(), DType::kF16) << name;
+  EXPECT_EQ(
+      std::count_if(made.nodes.begin(), made.nodes.end(), [](const auto& each) { return each.op_type == "Cast"; }), 2);
+  ASSERT_EQ(run({"run", "q.onnx", "--inputs", "x.npz", "-o", "y.npz"}), 0) << host.err;
+}
+
 // Twice the same layer: its integers are written once.
 TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
   const OnnxFile file = network({onnx_node("Conv", {"x", "w"}, "a"), onnx_node("Relu", {"a"}, "r"),
