@@ -106,8 +106,10 @@ class Judge {
     const DType dtype = dtype_of_integers(node);
     const Node* integers = is_quantize(node) ? &node : node.arg(0).node();
     if (dtype != DType::kS8 || !profile_.joins_lone_int8 || integers == nullptr) return dtype;
-    // save_onnx writes it as uint8, unless it was read so; and then one that has one reader becomes uint8 there.
-    if (!was_read(*integers) || integers->op() != Node::Op::kCallFunction) return DType::kU8;
+    // save_onnx writes it as uint8, unless it was read so; and then one that has one reader becomes uint8 there. The
+    // floats within an operator of integers, which may be int8, have no names.
+    const Node* floats = is_quantize(node) ? node.arg(0).node() : &node;
+    if (!was_read(*integers) || !was_read(*floats) || integers->op() != Node::Op::kCallFunction) return DType::kU8;
     const bool is_lone = integers->users().size() == 1 && is_dequantize(*integers->users()[0]) &&
                          integers->users()[0]->users().size() == 1;
     return is_lone ? DType::kU8 : dtype;

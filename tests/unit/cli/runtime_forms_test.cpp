@@ -249,6 +249,16 @@ TEST_F(RuntimeForms, HalvesAreFloat32BetweenIntegers) {
   ASSERT_EQ(run({"run", "q.onnx", "--inputs", "x.npz", "-o", "y.npz"}), 0) << host.err;
 }
 
+// int8 is no obstacle to operators of integers, whoever reads it.
+TEST_F(RuntimeForms, OperatorsOfIntegersRunInIntegers) {
+  const OnnxFile file =
+      network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
+               onnx_node("Conv", {"r0", "w1", "b0"}, "c1"), onnx_node("Add", {"c1", "r0"}, "y")},
+              {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}, {"w1", ramp({4, 4, 1, 1})}}, {1, 4, 8, 8});
+  quantized(file, "", {"--onnx-format", "qoperator", "--onnx-signed-activations"});
+  EXPECT_EQ(in_integers("ort"), 2);
+}
+
 // Twice the same layer: its integers are written once.
 TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
   const OnnxFile file = network({onnx_node("Conv", {"x", "w"}, "a"), onnx_node("Relu", {"a"}, "r"),
