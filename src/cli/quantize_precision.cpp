@@ -9,6 +9,7 @@
 #include "cli/wrong_usage.h"
 #include "format/bytes.h"
 #include "io/model.h"
+#include "profile/runtime_profile.h"
 #include "report/evaluation.h"
 #include "report/layer_gains.h"
 #include "report/metrics.h"
@@ -74,7 +75,15 @@ Target target_of(const QuantizeOptions& options, Recovery& recovery, Data& data,
 std::vector<Precision> precisions_of(const QuantizeOptions& options, const Prepared& prepared) {
   std::vector<Precision> out;
   for (const std::string& name : options.precisions) out.push_back(precision_from_name(name));
-  return out.empty() ? default_precisions(prepared, options.max_size || options.max_latency) : out;
+  if (!out.empty()) return out;
+  out = default_precisions(prepared, options.max_size || options.max_latency);
+  // A runtime has no kernels for what its profile does not name, and would convert to float and back around each.
+  const std::string& runtime = options.quantizer.runtime;
+  std::erase_if(out, [&](Precision precision) {
+    if (runtime.empty()) return false;
+    return precision == Precision::kBf16 || (precision == Precision::kInt16 && !runtime_profile(runtime).can_16_bits);
+  });
+  return out;
 }
 
 // ", the others in int8-weights"; empty if they are as the recipe has them.

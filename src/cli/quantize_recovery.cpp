@@ -6,6 +6,7 @@
 
 #include "cli/progress.h"
 #include "cli/quantize_precision.h"
+#include "profile/runtime_verdicts.h"
 #include "recover/awq.h"
 #include "recover/gptq.h"
 #include "recover/statistics.h"
@@ -142,6 +143,9 @@ Json recover_accuracy(const QuantizeOptions& options, bool recovers, Prepared& p
           QDQ_CHECK(!host.is_interrupted(), kCancelled, "the recovery of accuracy was interrupted");
         },
         recovers ? Recovery::Then::kRemedies : Recovery::Then::kMeasures);
+    if (const std::string& runtime = options.quantizer.runtime; !runtime.empty())
+      recovery.keep_rounded(
+          [&profile = runtime_profile(runtime)](const Node& value) { return needs_rounding(value, profile); });
     std::optional<PrecisionTask> task;  // refused before the work begins
     if (wishes_precision(options)) task.emplace(options, recovery, data, host);
     if (recovers) apply_remedies(recovery, bar, tells, host, out["remedies"]);

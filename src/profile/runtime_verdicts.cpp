@@ -264,6 +264,16 @@ std::vector<RuntimeVerdict> runtime_verdicts(const Program& program, const Runti
   return Judge(program, profile).run();
 }
 
+bool needs_rounding(const Node& value, const RuntimeProfile& profile) {
+  const auto is_behind = [&](const RuntimeRule& rule) {
+    if (rule.form != IntegerForm::kLayer) return false;
+    if (is_one_of(value, rule.operators)) return true;
+    const Node* layer = is_one_of(value, rule.fused.value_or(profile.fused)) ? input_of(value) : nullptr;
+    return layer != nullptr && layer->users().size() == 1 && is_one_of(*layer, rule.operators);
+  };
+  return std::any_of(profile.rules.begin(), profile.rules.end(), is_behind);
+}
+
 ProductCount count_products(const std::vector<RuntimeVerdict>& verdicts) {
   ProductCount out;
   for (const RuntimeVerdict& verdict : verdicts) {

@@ -26,6 +26,10 @@ struct RuntimeVerdict {
 // whose sources stand beside its table: a runtime may know more.
 std::vector<RuntimeVerdict> runtime_verdicts(const Program& program, const RuntimeProfile& profile);
 
+// Whether the runtime computes a layer in integers only if this value, its result or what is computed along with it, is
+// rounded.
+bool needs_rounding(const Node& value, const RuntimeProfile& profile);
+
 // How many convolutions and matrix products run in integers, and how many there are.
 struct ProductCount {
   int64_t in_integers = 0, total = 0;

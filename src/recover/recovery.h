@@ -60,6 +60,10 @@ class Recovery {
   Recovery(Prepared& prepared, std::vector<Batch> batches, OnRecovering on_recovering = {},
            Then then = Then::kMeasures);
 
+  // Values that "sums" leaves rounded whatever they cost, as a runtime computes layers in integers only with them.
+  void keep_rounded(std::function<bool(const Node& value)> keeps) { keeps_ = std::move(keeps); }
+  bool keeps_rounded(const Node& value) const { return keeps_ && keeps_(value); }
+
   // Applies the next of the remedies below: weight scales, inputs, equalization, shifts, ranges, sums, outputs,
   // rounding, bias correction. Each is kept if it helps. If sums are, those from inputs on are tried once more: what
   // they gain may have been hidden by the noise of the sums. Those that learn from samples are rehearsed (class
@@ -133,6 +137,7 @@ class Recovery {
   bool is_rehearsal_ = false;
   std::vector<bool> outputs_that_compare_;  // judged_outputs.h
   OnRecovering on_recovering_;
+  std::function<bool(const Node& value)> keeps_;
   std::string told_ = "weight scales";
   double told_done_ = 0;
 };

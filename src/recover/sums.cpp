@@ -30,13 +30,14 @@ bool feeds_layer(const Node& value) {
   return false;
 }
 
-// The observers that no layer reads.
-std::vector<Node*> observers_of_sums(const Prepared& prepared) {
-  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
+// The observers that no layer reads, and that may be taken out.
+std::vector<Node*> observers_of_sums(Recovery& recovery) {
+  const Prepared::Impl& impl = Prepared::Impl::of(recovery.prepared());
   std::vector<Node*> nodes;
   for (Node* node : impl.program.graph->nodes()) {
     const auto group = impl.group_of_module(*node);
     if (!group || impl.of_constants.count(impl.groups[*group].observer.get()) != 0 || feeds_layer(*node)) continue;
+    if (recovery.keeps_rounded(*node->arg(0).node())) continue;
     nodes.push_back(node);
   }
   return nodes;
@@ -70,7 +71,7 @@ void sort_by_loss(Recovery& recovery, std::vector<Node*>& nodes) {
 int64_t release_sums(Recovery& recovery) {
   recovery.set_rounding_to_few(false);
   const Undo round_weights([&] { recovery.set_rounding_to_few(true); });
-  std::vector<Node*> nodes = observers_of_sums(recovery.prepared());
+  std::vector<Node*> nodes = observers_of_sums(recovery);
   if (nodes.empty()) return 0;
   constexpr int64_t kSamples = 32;
   const auto decibels_without = [&](size_t count) {

@@ -197,10 +197,36 @@ TEST_F(RuntimeForms, LayersLeftInFloatAreNotRoundedByOnnxRuntime) {
   }
 }
 
+TEST_F(RuntimeForms, ResultsOfLayersAreNeededRounded) {
+  const Program program = load_onnx(format::write_onnx_file(
+      network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
+               onnx_node("Add", {"r0", "x"}, "sum"), onnx_node("MatMul", {"sum", "w1"}, "y")},
+              {{"w0", ramp({3, 3, 1, 1})}, {"b0", ramp({3})}, {"w1", ramp({8, 8})}}, {1, 3, 8, 8})));
+  std::map<std::string, std::string> needs;
+  for (const Node* node : program.graph->nodes())
+    for (const std::string profile : {"ort", "qnn"})
+      if (node->op() == Node::Op::kCallFunction && needs_rounding(*node, runtime_profile(profile)))
+        needs[profile] += std::string(op_of(*node)->short_name()) + " ";
+  EXPECT_EQ(needs["ort"], "aten.conv2d.default aten.relu.default ");
+  EXPECT_EQ(needs["qnn"], "aten.conv2d.default aten.relu.default aten.linear.default ");
+}
+
+TEST_F(RuntimeForms, LimitsUseWhatTheRuntimeHas) {
+  const OnnxFile file = network(
+      {with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"), {ints("pads", {1, 1, 1, 1})}), onnx_node("Relu", {"c0"}, "r0"),
+       with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"), {ints("pads", {1, 1, 1, 1})})},
+      {{"w0", ramp({32, 3, 3, 3})}, {"b0", ramp({32})}, {"w1", ramp({32, 32, 3, 3})}}, {1, 32, 8, 8});
+  const OnnxFile made = quantized(file, "ort", {"--max-size", "20kB"});
+  for (const OnnxNode& node : made.nodes)
+    if (node.op_type == "QuantizeLinear") {
+      EXPECT_EQ(stored(made, node.inputs[2])->dtype(), DType::kU8);
+    }
+}
+
 // ONNX Runtime computes a convolution in float whose result is not rounded.
 TEST_F(RuntimeForms, LayersInFloatDoNotSaturate) {
-  const OnnxFile file =
-      network({onnx_node("Conv", {"x", "w0", "b0"}, "y")}, {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}}, {1, 4, 8, 8});
+  const OnnxFile file = network({onnx_node("Conv", {"x", "w0", "b0"}, "y")},
+                                {{"w0", ramp({4, 3, 1, 1})}, {"b0", ramp({4})}}, {1, 4, 8, 8});
   quantized(file, "ort");
   EXPECT_NE(host.out.find("can lose accuracy in 1 layer"), std::string::npos) << host.out;
   quantized(file, "", {"--quantizer", "x86-inductor"});
@@ -261,9 +287,9 @@ TEST_F(RuntimeForms, OperatorsOfIntegersRunInIntegers) {
 
 // Twice the same layer: its integers are written once.
 TEST_F(RuntimeForms, SharedLayersAreWrittenOnce) {
-  const OnnxFile file = network({onnx_node("Conv", {"x", "w"}, "a"), onnx_node("Relu", {"a"}, "r"),
-                                 onnx_node("Conv", {"r", "w"}, "y")},
-                                {{"w", ramp({3, 3, 1, 1})}}, {1, 3, 8, 8});
+  const OnnxFile file =
+      network({onnx_node("Conv", {"x", "w"}, "a"), onnx_node("Relu", {"a"}, "r"), onnx_node("Conv", {"r", "w"}, "y")},
+              {{"w", ramp({3, 3, 1, 1})}}, {1, 3, 8, 8});
   const OnnxFile made = quantized(file, "transformers.js");
   EXPECT_EQ(std::count_if(made.initializers.begin(), made.initializers.end(),
                           [](const auto& each) { return each.second.numel() == 9; }),
