@@ -309,27 +309,45 @@ TEST_F(RuntimeForms, SiluKeepsTheNameOfItsValue) {
   EXPECT_EQ(product->op_type, "Mul");
 }
 
-// Scores and a mask, which QNN's profile rounds, too.
+// Scores and a mask, which QNN's profile rounds, too: one that comes in, or a part of the file.
 TEST_F(RuntimeForms, HiddenScoresDoNotTakeTheRange) {
   for (const float hidden : {-1e4F, -3.4028235e38F, -INFINITY}) {
-    const Tensor mask = Tensor::full({8}, DType::kF32, 0);
-    for (int64_t i = 5; i < 8; ++i) mask.data<float>()[i] = hidden;
-    OnnxFile file = network({onnx_node("MatMul", {"x", "w"}, "scores"), onnx_node("Add", {"scores", "mask"}, "sum"),
-                             with(onnx_node("Softmax", {"sum"}, "y"), {onnx_integer("axis", -1)})},
-                            {{"w", ramp({8, 8})}}, {1, 3, 8, 8});
-    file.inputs.push_back(info("mask", {8}));
-    host.contents["x.npz"] =
-        format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8})}, {"mask", mask.reshape({1, 8})}});
-    const OnnxFile made = quantized(file, "qnn");
-    EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
-    const OnnxNode* sum = find(made, "Add");
-    ASSERT_NE(sum, nullptr);
-    const auto rounding = std::find_if(made.nodes.begin(), made.nodes.end(), [&](const OnnxNode& node) {
-      return node.op_type == "QuantizeLinear" && node.inputs[0] == sum->outputs[0];
-    });
-    ASSERT_NE(rounding, made.nodes.end());
-    EXPECT_LT(stored(made, rounding->inputs[1])->item(), 0.2) << hidden;
+    for (const bool is_constant : {false, true}) {
+      const Tensor mask = Tensor::full({8}, DType::kF32, 0);
+      for (int64_t i = 5; i < 8; ++i) mask.data<float>()[i] = hidden;
+      OnnxFile file = network({onnx_node("MatMul", {"x", "w"}, "scores"), onnx_node("Add", {"scores", "mask"}, "sum"),
+                               with(onnx_node("Softmax", {"sum"}, "y"), {onnx_integer("axis", -1)})},
+                              {{"w", ramp({8, 8})}}, {1, 3, 8, 8});
+      std::vector<NamedTensor> samples{{"x", ramp({1, 3, 8, 8})}};
+      if (is_constant) file.initializers.emplace_back("mask", mask);
+      else file.inputs.push_back(info("mask", {8})), samples.push_back({"mask", mask.reshape({1, 8})});
+      host.contents["x.npz"] = format::write_npz(samples);
+      const OnnxFile made = quantized(file, "qnn");
+      EXPECT_EQ(host.err.find("warning"), std::string::npos) << host.err;
+      ASSERT_NE(find(made, "Add"), nullptr);
+      for (const OnnxNode& node : made.nodes) {
+        if (node.op_type != "QuantizeLinear" && node.op_type != "DequantizeLinear") continue;
+        EXPECT_LT(stored(made, node.inputs[1])->item(), 0.2) << node.inputs[0] << ", " << hidden << is_constant;
+      }
+    }
   }
+}
+
+// A generator begins with a constant, and computes its weights.
+TEST_F(RuntimeForms, ConstantsThatLayersReadAreUnsigned) {
+  const OnnxFile file = network(
+      {onnx_node("Reshape", {"x", "flat"}, "style"), onnx_node("Mul", {"w", "style"}, "weights"),
+       onnx_node("Conv", {"constant", "weights"}, "c"), onnx_node("Relu", {"c"}, "r"),
+       onnx_node("Add", {"r", "r"}, "y")},
+      {{"w", ramp({4, 3, 8, 8})}, {"constant", ramp({1, 3, 8, 8})}, {"flat", Tensor::of<int64_t>({4}, {1, 3, 8, 8})}},
+      {1, 4, 1, 1});
+  host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8})}});
+  const OnnxFile made = quantized(file, "");
+  const auto constant = std::find_if(made.initializers.begin(), made.initializers.end(), [](const auto& each) {
+    return each.second.sizes() == Shape{1, 3, 8, 8} && size_of(each.second.dtype()) == 1;
+  });
+  ASSERT_NE(constant, made.initializers.end());
+  EXPECT_EQ(constant->second.dtype(), DType::kU8);
 }
 
 }  // namespace
