@@ -129,7 +129,7 @@ Compiled float_convolution(const Plan& plan, const PlanStep& step, PackedWeights
         engine(), dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, from, any, bias, to,
         {w.stride_h, w.stride_w}, {w.dilation_h - 1, w.dilation_w - 1}, {w.pad_h, w.pad_w},
         padding_behind(w, in.sizes, out.sizes), attributes(step));
-    avoid_mixed_columns(desc);
+    avoid_wrong_tiles(desc);
     return desc;
   };
   const auto step_for = [&](const dnnl::convolution_forward::primitive_desc& desc) {

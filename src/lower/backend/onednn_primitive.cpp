@@ -77,13 +77,15 @@ bool has_wrong_sums(const Plan& plan, const PlanStep& step, const PlanStep::Conv
                         {w.pad_h, w.pad_w}, padding_behind(w, in, out));
 }
 
-void avoid_mixed_columns(dnnl::convolution_forward::primitive_desc& desc) {
+void avoid_wrong_tiles(dnnl::convolution_forward::primitive_desc& desc) {
   constexpr int64_t kTileRow = 64;  // bytes
   const memory::dims weights = desc.weights_desc().get_dims();
   const size_t axes = desc.src_desc().get_ndims() - 2;
   const auto size = static_cast<int64_t>(memory::data_type_size(desc.src_desc().get_data_type()));
   const int64_t pixel = weights[weights.size() - axes - 1] * size, columns = weights.back() * pixel;
-  if (pixel >= kTileRow / 2 || pixel % 4 != 0 || columns == kTileRow || columns % kTileRow != 0) return;
+  const bool mixes_columns = pixel < kTileRow / 2 && pixel % 4 == 0 && columns > kTileRow && columns % kTileRow == 0;
+  const bool has_one_result = desc.dst_desc().get_dims().back() == 1 && desc.get_strides().back() > 1;
+  if (!mixes_columns && !has_one_result) return;
   while (std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos && desc.next_impl()) continue;
 }
 

@@ -32,9 +32,10 @@ bool has_wrong_sums(const dnnl::memory::dims& weights, const dnnl::memory::dims&
                     const dnnl::memory::dims& padding_end);
 bool has_wrong_sums(const Plan& plan, const PlanStep& step, const PlanStep::Convolution& conv);
 inline constexpr const char* kWrongSums = "oneDNN's sums of one channel are wrong for this window";
-// Moves on to an implementation without AMX where that has other sums than it should: oneDNN 3.7 lays the columns of a
-// window of few channels side by side (brg_conv_fwd), and mixes them up where they fill several rows of a tile.
-void avoid_mixed_columns(dnnl::convolution_forward::primitive_desc& desc);
+// Moves on to an implementation without AMX where that has other sums than it should. oneDNN 3.7 lays the columns of a
+// window of few channels side by side (brg_conv_fwd), and mixes them up where they fill several rows of a tile; and it
+// errs where strides leave one column of results.
+void avoid_wrong_tiles(dnnl::convolution_forward::primitive_desc& desc);
 // Constant operands.
 dnnl::memory constants(const std::vector<float>& values);
 dnnl::memory constant(int32_t value);

@@ -408,7 +408,7 @@ class OneDnnSteps : public StepBackend {
     dnnl::convolution_forward::primitive_desc desc(engine(), dnnl::prop_kind::forward_inference,
                                                    algorithm::convolution_direct, x, weights, bias, y, strides,
                                                    dilation, padding, padding_end, product.attr);
-    onednn::avoid_mixed_columns(desc);
+    onednn::avoid_wrong_tiles(desc);
     auto compiled = step_of<dnnl::convolution_forward>(desc);
     bind_product(*compiled, plan, step, product, x, y, bias);
     const memory::desc plain(kernel, memory::data_type::s8, contiguous_strides(kernel));

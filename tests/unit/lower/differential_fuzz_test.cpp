@@ -191,7 +191,7 @@ TEST(FuzzDifferential, OneDnnConvolutionsGiveTheNumbersOfPlainLoops) {
   }
 }
 
-// Windows of few channels and many columns, which fill rows of AMX tiles.
+// Windows of few channels and many columns, which fill rows of AMX tiles; and strides that leave one column of results.
 TEST(FuzzDifferential, OneDnnConvolutionsOfLongWindowsGiveTheNumbersOfPlainLoops) {
   if (make_onednn_steps() == nullptr) GTEST_SKIP() << "built without oneDNN";
   const std::pair<int64_t, int64_t> shapes[] = {{4, 32}, {8, 16}, {16, 8}, {16, 12}, {24, 8}, {28, 16}, {64, 8}};
@@ -201,6 +201,15 @@ TEST(FuzzDifferential, OneDnnConvolutionsOfLongWindowsGiveTheNumbersOfPlainLoops
     Node* x = g.round(g.input(sizes), 0.02, 120, DType::kU8);
     const Program program = g.done({g.round(g.conv(x, {32, channels, 1, columns}), 0.02, 128, DType::kU8)});
     EXPECT_EQ(far_from_plain_loops(program, random_tensor(sizes, 7), 0.0201F), 0) << channels << ", " << columns;
+  }
+  for (const int64_t channels : {3, 8, 20}) {
+    GraphBuilder g;
+    const Shape sizes = {2, channels, 8, 5};
+    Node* x = g.round(g.input(sizes), 0.02, 120, DType::kU8);
+    Node* y = g.conv(x, {8, channels, 1, 4});
+    y->set_arg(3, Argument(Argument::List{1, 2}));
+    EXPECT_EQ(far_from_plain_loops(g.done({g.round(y, 0.02, 128, DType::kU8)}), random_tensor(sizes, 7), 0.0201F), 0)
+        << channels;
   }
 }
 
