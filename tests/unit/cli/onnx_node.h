@@ -27,4 +27,12 @@ inline format::OnnxAttribute onnx_integer(const std::string& name, int64_t value
   return out;
 }
 
+inline format::OnnxAttribute onnx_integers(const std::string& name, std::vector<int64_t> values) {
+  format::OnnxAttribute out;
+  out.name = name;
+  out.kind = format::OnnxKind::kInts;
+  out.ints = std::move(values);
+  return out;
+}
+
 }  // namespace qdq

@@ -396,19 +396,11 @@ format::OnnxFile of_nodes(std::vector<format::OnnxNode> nodes,
   return out;
 }
 
-format::OnnxAttribute ints(const std::string& name, std::vector<int64_t> values) {
-  format::OnnxAttribute out;
-  out.name = name;
-  out.kind = format::OnnxKind::kInts;
-  out.ints = std::move(values);
-  return out;
-}
-
 // As quantize_static writes it: zeros on one side, which qdq reads as a pad, and a pair for each reader.
 TEST_F(Profiles, KnowWhatOthersWrite) {
   const Tensor scale = Tensor::scalar(0.05F), zero = Tensor::full({}, DType::kU8, 128);
   format::OnnxNode conv = onnx_node("Conv", {"xd", "wd"}, "c");
-  conv.attributes = {ints("pads", {0, 0, 1, 1}), ints("kernel_shape", {2, 2})};
+  conv.attributes = {onnx_integers("pads", {0, 0, 1, 1}), onnx_integers("kernel_shape", {2, 2})};
   const format::OnnxFile file = of_nodes(
       {onnx_node("QuantizeLinear", {"x", "s", "z"}, "xq"), onnx_node("DequantizeLinear", {"xq", "s", "z"}, "xd"),
        onnx_node("DequantizeLinear", {"w", "s", "wz"}, "wd"), conv, onnx_node("QuantizeLinear", {"c", "s", "z"}, "q1"),

@@ -37,14 +37,6 @@ format::OnnxValueInfo info(const std::string& name, const Shape& sizes, DType dt
   return out;
 }
 
-format::OnnxAttribute ints(const std::string& name, std::vector<int64_t> values) {
-  format::OnnxAttribute out;
-  out.name = name;
-  out.kind = format::OnnxKind::kInts;
-  out.ints = std::move(values);
-  return out;
-}
-
 OnnxNode with(OnnxNode node, std::vector<format::OnnxAttribute> attributes) {
   node.attributes = std::move(attributes);
   return node;
@@ -110,9 +102,11 @@ const OnnxNode* source(const OnnxFile& file, const std::string& value) {
 // A stride of 2 with SAME_UPPER, as TensorFlow's exporters write it.
 TEST_F(RuntimeForms, ZerosOnOneSideAreTheConvolutions) {
   const OnnxFile file =
-      network({with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"), {ints("strides", {2, 2}), ints("pads", {0, 0, 1, 1})}),
+      network({with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"),
+                    {onnx_integers("strides", {2, 2}), onnx_integers("pads", {0, 0, 1, 1})}),
                onnx_node("Relu", {"c0"}, "r0"),
-               with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"), {ints("strides", {2, 2}), ints("pads", {0, 1, 1, 1})})},
+               with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"),
+                    {onnx_integers("strides", {2, 2}), onnx_integers("pads", {0, 1, 1, 1})})},
               {{"w0", ramp({4, 3, 3, 3})}, {"b0", ramp({4})}, {"w1", ramp({4, 4, 3, 3})}}, {1, 4, 2, 2});
   const OnnxFile made = quantized(file, "ort");
   EXPECT_EQ(find(made, "Pad"), nullptr);
@@ -145,7 +139,7 @@ TEST_F(RuntimeForms, JoinedResultsHaveScalesOfTheirOwn) {
 OnnxFile transposed(int64_t groups = 1) {
   return network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
                   with(onnx_node("ConvTranspose", {"r0", "w1", "b1"}, "t0"),
-                       {ints("strides", {2, 2}), onnx_integer("group", groups)}),
+                       {onnx_integers("strides", {2, 2}), onnx_integer("group", groups)}),
                   onnx_node("Relu", {"t0"}, "r1"), onnx_node("Conv", {"r1", "w2", "b0"}, "y")},
                  {{"w0", ramp({4, 3, 1, 1})},
                   {"b0", ramp({4})},
@@ -212,10 +206,11 @@ TEST_F(RuntimeForms, ResultsOfLayersAreNeededRounded) {
 }
 
 TEST_F(RuntimeForms, LimitsUseWhatTheRuntimeHas) {
-  const OnnxFile file = network(
-      {with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"), {ints("pads", {1, 1, 1, 1})}), onnx_node("Relu", {"c0"}, "r0"),
-       with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"), {ints("pads", {1, 1, 1, 1})})},
-      {{"w0", ramp({32, 3, 3, 3})}, {"b0", ramp({32})}, {"w1", ramp({32, 32, 3, 3})}}, {1, 32, 8, 8});
+  const OnnxFile file =
+      network({with(onnx_node("Conv", {"x", "w0", "b0"}, "c0"), {onnx_integers("pads", {1, 1, 1, 1})}),
+               onnx_node("Relu", {"c0"}, "r0"),
+               with(onnx_node("Conv", {"r0", "w1", "b0"}, "y"), {onnx_integers("pads", {1, 1, 1, 1})})},
+              {{"w0", ramp({32, 3, 3, 3})}, {"b0", ramp({32})}, {"w1", ramp({32, 32, 3, 3})}}, {1, 32, 8, 8});
   const OnnxFile made = quantized(file, "ort", {"--max-size", "20kB"});
   for (const OnnxNode& node : made.nodes)
     if (node.op_type == "QuantizeLinear") {
