@@ -334,6 +334,10 @@ void check_batches(const Batches& batches, const std::vector<Input>& inputs,
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (how) {
         rank_of_samples(inputs[i], batch[i].array, true, path);
+        const int64_t images = batch[i].sizes()[0];
+        QDQ_CHECK(!batches.are_single_images || images == 1, kInvalidArgument, path, ": batch ", index, " holds ",
+                  images, " images, input '", inputs[i].shown(),
+                  "' of the program takes one; give each a batch of its own");
         continue;
       }
       check_dtype(inputs[i], batch[i].array->dtype(), path);

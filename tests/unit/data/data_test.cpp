@@ -382,6 +382,9 @@ TEST_F(DataTest, AnInputWithoutABatchTakesImagesOneByOne) {
     EXPECT_EQ(open(path, program, {"how.json", 16, 1})->num_samples_in_all(), 2) << path;
     EXPECT_EQ(open(path, program, {"how.json", 16, 1})->num_samples(), 1) << path;
   }
+  save("two.npz", {{"b0_i0", Tensor::of<uint8_t>({2, 1, 2, 3}, {255, 0, 0, 0, 0, 255, 255, 0, 0, 0, 0, 255})}});
+  EXPECT_NE(refusal("two.npz", program, options).find("batch 0 holds 2 images, input 'x' of the program takes one"),
+            std::string::npos);
   files.contents["floats.npy"] = format::write_npy(counting({4, 3, 5, 6}));
   EXPECT_EQ(open("floats.npy", program)->num_samples(), 4);
   EXPECT_EQ(open("floats.npy", program)->batch(3)[0].sizes(), (Shape{3, 5, 6}));
