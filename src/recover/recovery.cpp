@@ -1,18 +1,15 @@
 #include "recover/recovery.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "exec/footprint.h"
-#include "op/facts.h"
 #include "quant/layers.h"
 #include "quant/prepared_impl.h"
 #include "recover/judged_outputs.h"
-#include "recover/lost_channels.h"
 
 namespace qdq {
 
@@ -328,91 +325,6 @@ std::optional<RemedyResult> Recovery::next() {
   if (result.changes > 0 && remedy.apply == release_sums && !std::exchange(has_started_again_, true))
     next_remedy_ = 1;  // behind the scales of weights
   return result;
-}
-
-namespace {
-
-// A sum that is rounded with a mask of large negative numbers in it (-1e4, -1e9, ...): ", and add_1 holds a mask of
-// -1e+09, beside which ..."; empty if there is none.
-std::string mask_in(const Prepared& prepared) {
-  constexpr float kMask = -5000, kMuchLarger = 100;
-  for (const ObserverGroup& group : prepared.observers()) {
-    const Tensor min = group.observer->min_val(), max = group.observer->max_val();
-    if (!min.defined() || !max.defined() || min.numel() != 1 || max.numel() != 1 || group.covers.empty()) continue;
-    const float least = min.to(DType::kF32).data<float>()[0], most = max.to(DType::kF32).data<float>()[0];
-    if (!(least <= kMask) || !(most * kMuchLarger <= -least)) continue;
-    const Edge* edge = std::get_if<Edge>(&group.covers[0]);
-    const Node* node = edge != nullptr ? edge->first : std::get<Node*>(group.covers[0]);
-    if (!is_a(*node, Family::kAdd)) continue;
-    return concat(", and ", node->name(), " holds a mask of ", static_cast<double>(least),
-                  ", beside which integers tell no scores apart");
-  }
-  return {};
-}
-
-// What has become of an output; empty if it is near enough.
-std::string loss_of(double decibels, const std::string& mask, const std::optional<LostChannels::Loss>& channels) {
-  constexpr double kLost = 0.5, kPoor = 10, kPoorByMask = 20;
-  char number[32];
-  if (decibels < (mask.empty() ? kPoor : kPoorByMask)) {
-    if (decibels <= kLost) return " is lost in integers: it has more noise than signal on the samples" + mask;
-    std::snprintf(number, sizeof number, "%.1f", decibels);
-    return concat(" has only ", number, " dB of signal to noise in integers on the samples", mask);
-  }
-  if (!channels) return {};
-  std::snprintf(number, sizeof number, "%.2g", static_cast<double>(channels->span));
-  return concat(" loses ", channels->lost, " of its ", channels->channels, " channels in integers (the first is ",
-                channels->first, "): they span up to ", number,
-                " in float and are one number on all samples, as scores are that share a scale with boxes");
-}
-
-}  // namespace
-
-std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batch>& batches, bool is_recovered) {
-  const Prepared::Impl& impl = Prepared::Impl::of(prepared);
-  const auto is_unknown = [](const Node* node) {
-    return node->op() == Node::Op::kCallFunction && op_of(*node) == nullptr;
-  };
-  const std::vector<Node*> nodes = impl.program.graph->nodes();
-  if (impl.is_qat || !impl.equalized.empty() || std::any_of(nodes.begin(), nodes.end(), is_unknown)) return {};
-  FloatProgram floats(prepared);
-  floats.judge();
-  Interpreter interpreter = floats.interpreter();
-  Simulation simulation(prepared);
-  const std::vector<bool> compare = outputs_that_compare(impl.program);
-  OutputError error;
-  LostChannels channels;
-  for (const Batch& batch : batches) {
-    std::vector<Tensor> outputs = interpreter.run(batch), found = simulation.run(batch);
-    outputs = judged_outputs(compare, std::move(outputs));
-    found = judged_outputs(compare, std::move(found));
-    error.add(outputs, found);
-    channels.add(outputs, found);
-  }
-  const std::string mask = mask_in(prepared);
-  const std::string remedy = concat(
-      is_recovered ? "; leave operators in float (--target-agreement or --max-size)" : "; recover accuracy (--recover)",
-      ", try another recipe, or compare layer by layer (qdq compare)");
-  const auto loss_at = [&](size_t i) { return loss_of(error.decibels(i), mask, channels.of(i)); };
-  std::vector<std::string> out;
-  for (size_t i = 0; i < compare.size(); ++i) {
-    std::string name = std::to_string(i);
-    if (i < impl.program.output_names.size()) name = concat("'", impl.program.output_names[i], "'");
-    if (const std::string loss = loss_at(i); !loss.empty()) out.push_back(concat("the output ", name, loss, remedy));
-  }
-  // Of the values behind the outputs the worst is enough.
-  const Argument::List& judged = floats.program().graph->output_node()->arg(0).list();
-  std::vector<size_t> lost;
-  for (size_t i = compare.size(); i < judged.size(); ++i)
-    if (!loss_at(i).empty()) lost.push_back(i);
-  if (lost.empty()) return out;
-  const size_t worst = *std::min_element(lost.begin(), lost.end(),
-                                         [&](size_t i, size_t j) { return error.decibels(i) < error.decibels(j); });
-  const std::string others =
-      lost.size() == 1 ? "" : concat(" and ", lost.size() - 1, lost.size() == 2 ? " other" : " others");
-  out.push_back(concat("'", observed(judged[worst].node())->name(), "'", loss_at(worst), "; outputs are selected by it",
-                       others, remedy));
-  return out;
 }
 
 std::vector<RemedyResult> recover(Prepared& prepared, std::vector<Batch> batches,

@@ -237,10 +237,10 @@ int64_t round_weights(Recovery& recovery);
 // the values between two layers.
 int64_t correct_biases(Recovery& recovery);
 
-// A sentence for each output of a calibrated program, or value that outputs are selected by (judged_outputs.h), below
-// 10 dB in int8, or 20 if an additive mask is rounded, or with lost channels (lost_channels.h), judged by all batches
-// together, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for training,
-// has inputs to be equalized, or has operators that qdq does not have.
+// A sentence for the outputs of a calibrated program, or values that outputs are selected by (judged_outputs.h), below
+// 10 dB in int8, or 20 if an additive mask is rounded, and for each with lost channels (lost_channels.h), judged by all
+// batches together, with a remedy: another one if it `is_recovered` already. None for a program that was prepared for
+// training, has inputs to be equalized, or has operators that qdq does not have.
 std::vector<std::string> lost_outputs(Prepared& prepared, const std::vector<Batch>& batches, bool is_recovered = false);
 
 // All remedies, one after another; `on_remedy`, if given, gets each result at once. The same samples give the same
