@@ -28,9 +28,12 @@ Tensor constant_of(const Program& program, const Node& norm, const Argument& arg
   return program.attribute_of(*node);
 }
 
-bool is_float32(const Tensor& tensor) { return !tensor.defined() || tensor.dtype() == DType::kF32; }
+bool can_fold(const Tensor& tensor) {
+  return !tensor.defined() || tensor.dtype() == DType::kF32 || tensor.dtype() == DType::kF16 ||
+         tensor.dtype() == DType::kBF16;
+}
 
-// The batch norm's parts, or nothing if one is no constant of float32.
+// The batch norm's parts, or nothing if one is no constant of float32, float16 or bfloat16.
 std::optional<FoldedNorm> read(const Program& program, const ConvBn& parts) {
   const Node* norm = parts.norm;
   FoldedNorm out{parts, {}, {}, {}, {}, 1e-5};
@@ -43,8 +46,8 @@ std::optional<FoldedNorm> read(const Program& program, const ConvBn& parts) {
   if (!out.mean.defined() || !out.var.defined()) return std::nullopt;
   out.eps = norm->arg(norm->target() == op::kBatchNorm ? 7 : 6).number().value_or(1e-5);
   const Tensor weight = program.attribute_of(*out.weight);
-  if (!is_float32(weight) || !is_float32(out.gamma) || !is_float32(out.beta) || !is_float32(out.mean) ||
-      !is_float32(out.var) || (out.bias && !is_float32(program.attribute_of(*out.bias))))
+  if (!can_fold(weight) || !can_fold(out.gamma) || !can_fold(out.beta) || !can_fold(out.mean) || !can_fold(out.var) ||
+      (out.bias && !can_fold(program.attribute_of(*out.bias))))
     return std::nullopt;
   return out;
 }
@@ -60,31 +63,56 @@ std::optional<FoldedNorm> foldable(const Program& program, Node* norm, Compat co
   return read(program, {conv, conv->arg(1).node(), conv, conv->arg(2).node(), conv, norm});
 }
 
-// Channel by channel: what the weight is multiplied with, and the new bias.
-struct NormFactors {
-  std::vector<float> factor, bias;
+// A number of each channel. Operators round to the dtype as PyTorch's do.
+struct Channels {
+  std::vector<float> values;
+  DType dtype = DType::kF32;
 };
 
+float rounded(float value, DType dtype) {
+  return dtype == DType::kF16 ? F16(value) : dtype == DType::kBF16 ? BF16(value) : value;
+}
+
+Channels combined(const Channels& a, const Channels& b, float (*compute)(float, float)) {
+  Channels out{{}, a.dtype == b.dtype ? a.dtype : DType::kF32};
+  for (size_t c = 0; c < a.values.size(); ++c)
+    out.values.push_back(rounded(compute(a.values[c], b.values[c]), out.dtype));
+  return out;
+}
+
+Channels product(const Channels& a, const Channels& b) {
+  return combined(a, b, [](float x, float y) { return x * y; });
+}
+
+// Channel by channel: what the weight is multiplied with, and the new bias.
+struct NormFactors {
+  Channels factor, bias;
+};
+
+// As fuse_conv_bn_weights of PyTorch 2.6 (torch/nn/utils/fusion.py).
 NormFactors factors_of(const FoldedNorm& fold, const Tensor& conv_bias) {
-  const Tensor mean = fold.mean.contiguous(), var = fold.var.contiguous();
-  const size_t channels = static_cast<size_t>(mean.numel());
+  const size_t channels = static_cast<size_t>(fold.mean.numel());
   const auto values = [&](const Tensor& tensor, float otherwise, const char* what) {
-    if (!tensor.defined()) return std::vector<float>(channels, otherwise);
+    if (!tensor.defined()) return Channels{std::vector<float>(channels, otherwise), fold.mean.dtype()};
     QDQ_CHECK(static_cast<size_t>(tensor.numel()) == channels, kInvalidArgument, "the batch norm ", fold.norm->name(),
               " has ", channels, " channels, but its ", what, " has ", tensor.numel(), " elements");
-    const Tensor flat = tensor.contiguous();
-    return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
+    const Tensor flat = tensor.to(DType::kF32).contiguous();
+    return Channels{{flat.span<float>().begin(), flat.span<float>().end()}, tensor.dtype()};
   };
-  const std::vector<float> gamma = values(fold.gamma, 1.0f, "weight"), beta = values(fold.beta, 0.0f, "bias");
-  const std::vector<float> variance = values(var, 0.0f, "variance"),
-                           bias = values(conv_bias, 0.0f, "convolution's bias");
-  NormFactors out;
+  const Channels gamma = values(fold.gamma, 1.0f, "weight"), beta = values(fold.beta, 0.0f, "bias");
+  const Channels bias = values(conv_bias, 0.0f, "convolution's bias"), mean = values(fold.mean, 0.0f, "mean");
+  Channels root = values(fold.var, 0.0f, "variance");
+  // Vectors of 32 stay in float until the end, and what is left is a half after each step.
+  constexpr size_t kVector = 32;
   for (size_t c = 0; c < channels; ++c) {
-    const float r = 1.0f / std::sqrt(variance[c] + static_cast<float>(fold.eps));
-    out.factor.push_back(gamma[c] * r);
-    out.bias.push_back((bias[c] - mean.data<float>()[c]) * r * gamma[c] + beta[c]);
+    float& value = root.values[c];
+    value = rounded(value + rounded(static_cast<float>(fold.eps), root.dtype), root.dtype);
+    const bool is_left = c >= channels / kVector * kVector;
+    value = rounded(1.0f / (is_left ? rounded(std::sqrt(value), root.dtype) : std::sqrt(value)), root.dtype);
   }
-  return out;
+  const Channels centered = combined(bias, mean, [](float x, float y) { return x - y; });
+  return {product(gamma, root),
+          combined(product(product(centered, root), gamma), beta, [](float x, float y) { return x + y; })};
 }
 
 Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::vector<float>& factor) {
@@ -96,7 +124,7 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
             kInvalidArgument, "the batch norm ", fold.norm->name(), " has ", factor.size(),
             " channels, but the convolution ", fold.conv->name(), " in front of it has the weight ",
             to_string(weight.sizes()));
-  const Tensor from = weight.contiguous();
+  const Tensor from = weight.to(DType::kF32).contiguous();
   const Tensor out(std::make_shared<Storage>(from.nbytes()), DType::kF32, from.sizes(),
                    contiguous_strides(from.sizes()), 0);
   const float* old = from.data<float>();
@@ -110,7 +138,7 @@ Tensor scaled_weight(const FoldedNorm& fold, const Tensor& weight, const std::ve
     const float scale = factor[static_cast<size_t>(channel)];
     for (int64_t i = row * inner; i < (row + 1) * inner; ++i) scaled[i] = old[i] * scale;
   }
-  return out;
+  return out.to(weight.dtype());
 }
 
 // Writes a parameter's new value, under a name of its own if others read the old one too (unless PyTorch is followed).
@@ -135,11 +163,12 @@ void store(Program& program, Node* get_attr, const Node* reader, Tensor value, C
 
 void fold(Program& program, const FoldedNorm& parts, Compat compat) {
   const Tensor old_bias = parts.bias ? program.attribute_of(*parts.bias) : Tensor();
+  const Tensor weight = program.attribute_of(*parts.weight);
   const NormFactors factors = factors_of(parts, old_bias);
-  store(program, parts.weight, parts.weight_reader,
-        scaled_weight(parts, program.attribute_of(*parts.weight), factors.factor), compat);
-  const int64_t channels = static_cast<int64_t>(factors.bias.size());
-  const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(factors.bias));
+  store(program, parts.weight, parts.weight_reader, scaled_weight(parts, weight, factors.factor.values), compat);
+  const int64_t channels = static_cast<int64_t>(factors.bias.values.size());
+  const Tensor bias = Tensor::of<float>({channels}, std::span<const float>(factors.bias.values))
+                          .to((old_bias.defined() ? old_bias : weight).dtype());
   if (parts.bias) {
     store(program, parts.bias, parts.bias_reader, bias, compat);
   } else {
@@ -152,7 +181,7 @@ void fold(Program& program, const FoldedNorm& parts, Compat compat) {
     if (!program.find_attribute(name)) program.add_attribute({name, bias, Attribute::Kind::kParameter, true, true});
     const auto point = program.graph->insert_before(parts.conv);
     Node* node = program.graph->get_attr(name);
-    node->meta.val.value = TensorMeta{DType::kF32, {SymInt(channels)}, {}, true};
+    node->meta.val.value = TensorMeta{bias.dtype(), {SymInt(channels)}, {}, true};
     parts.conv->set_arg(2, node);
   }
   if (parts.norm->target() == op::kBatchNorm) {
@@ -173,7 +202,7 @@ FoldedNorm read_or_refuse(const Program& program, const ConvBn& parts) {
   if (!out)
     throw Error(ErrorCode::kUnsupported,
                 concat("cannot fold batch norm ", parts.norm->name(), " into ", parts.conv->name(),
-                       ": a parameter or statistic is not float32"),
+                       ": a parameter or statistic is not float32, float16 or bfloat16"),
                 parts.norm->name(), parts.norm->target());
   return std::move(*out);
 }
@@ -186,7 +215,7 @@ void fold_batch_norm(Program& program, const ConvBn& parts, Compat compat) {
 
 Tensor folded_weight(const Program& program, const ConvBn& parts) {
   const FoldedNorm fold = read_or_refuse(program, parts);
-  return scaled_weight(fold, program.attribute_of(*fold.weight), factors_of(fold, {}).factor);
+  return scaled_weight(fold, program.attribute_of(*fold.weight), factors_of(fold, {}).factor.values);
 }
 
 bool is_conv(const Node& node) { return node.is(op::kConv1d) || node.is(op::kConv2d); }
@@ -205,7 +234,7 @@ std::vector<NormBehindConv> norms_behind_convs(const Program& program) {
     const auto channels = static_cast<size_t>(parts->mean.numel());
     const auto values = [&](const Tensor& tensor, float otherwise) {
       if (!tensor.defined()) return std::vector<float>(channels, otherwise);
-      const Tensor flat = tensor.contiguous();
+      const Tensor flat = tensor.to(DType::kF32).contiguous();
       return std::vector<float>(flat.span<float>().begin(), flat.span<float>().end());
     };
     ChannelNormals normals{values(parts->beta, 0), values(parts->gamma, 1)};

@@ -321,6 +321,50 @@ TEST(FoldBatchNorm, Formula) {
   EXPECT_EQ(program.find_attribute("n.running_var"), nullptr);
 }
 
+// Numbers of fuse_conv_bn_weights of PyTorch 2.6, whose kernel rounds 1 / sqrt(x) once in vectors of 32, and twice
+// behind them.
+TEST(FoldBatchNorm, RoundsHalvesAsPyTorchDoes) {
+  struct Case {
+    DType dtype;
+    double weight, gamma, beta, mean, var, folded[2], bias[2];  // of the first 32 channels and of the last
+  };
+  for (const Case& each : {Case{DType::kF16,
+                                0.1494140625,
+                                0.90478515625,
+                                1.421875,
+                                0.40869140625,
+                                0.434326171875,
+                                {0.2052001953125, 0.2049560546875},
+                                {0.86083984375, 0.861328125}},
+                           Case{DType::kBF16,
+                                -0.21875,
+                                1.6328125,
+                                0.189453125,
+                                1.0390625,
+                                1.3984375,
+                                {-0.30078125, -0.302734375},
+                                {-1.2421875, -1.25}}}) {
+    constexpr int64_t kChannels = 33;
+    ProgramBuilder b;
+    const auto channels = [&](const char* name, double value) {
+      return b.parameter(name, Tensor::full({kChannels}, each.dtype, value));
+    };
+    Node* weight = b.parameter("c.weight", Tensor::full({kChannels, 1, 1, 1}, each.dtype, each.weight));
+    Node *gamma = channels("n.weight", each.gamma), *beta = channels("n.bias", each.beta),
+         *mean = channels("n.running_mean", each.mean), *var = channels("n.running_var", each.var);
+    Node* conv = b.call("conv2d.default", {b.input("x", {1, 1, 2, 2}, each.dtype), weight}, "c");
+    Program program = b.finish({b.call("batch_norm.default", {conv, gamma, beta, mean, var, false, 0.1, 1e-5, true})});
+    fold_batch_norms(program, Compat::kTorch26);
+    verify_program(program);
+    for (const auto& [name, wanted] : {std::pair("c.weight", each.folded), std::pair("c.weight_bias", each.bias)}) {
+      const Tensor found = program.find_attribute(name)->tensor;
+      EXPECT_EQ(found.dtype(), each.dtype);
+      EXPECT_EQ(found.slice(0, 31, 32).item(), wanted[0]) << name;
+      EXPECT_EQ(found.slice(0, 32, 33).item(), wanted[1]) << name;
+    }
+  }
+}
+
 Program conv_with_second_user() {
   ProgramBuilder b;
   Node* weight = b.weight("c.weight", {2, 1, 1, 1});

@@ -15,7 +15,7 @@ class ProgramBuilder {
   Node* parameter(const std::string& name, Tensor tensor) {
     program_.add_attribute({name, tensor, Attribute::Kind::kParameter, true, true});
     Node* node = program_.graph->get_attr(name);
-    node->meta.val.value = meta_of(tensor.sizes());
+    node->meta.val.value = meta_of(tensor.sizes(), tensor.dtype());
     return node;
   }
   // Deterministic values around zero.
