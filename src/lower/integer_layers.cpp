@@ -19,6 +19,7 @@
 #include "op/infer.h"
 #include "op/recompose.h"
 #include "op/targets.h"
+#include "op/widen_halves.h"
 
 namespace qdq {
 namespace {
@@ -87,6 +88,7 @@ IntegerLayers integer_layers(const Program& program, std::span<const Tensor> exa
   try {
     infer_shapes(whole);
     recompose(whole);
+    widen_quantized_halves(whole);
     fold_quantized_constants(whole);
     lowered = whole.clone();
     make_functional(lowered);

@@ -5,11 +5,13 @@
 #include "lower/signals_as_images.h"
 #include "lower/volumes_as_images.h"
 #include "op/recompose.h"
+#include "op/widen_halves.h"
 
 namespace qdq {
 
 void rewrite_for_steps(Program& program, bool floats) {
   recompose(program);
+  widen_quantized_halves(program);
   fold_written_constants(program);
   fold_quantized_constants(program);
   join_operators(program);

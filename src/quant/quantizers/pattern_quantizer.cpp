@@ -6,7 +6,7 @@
 #include "op/facts.h"
 #include "op/recompose.h"
 #include "op/targets.h"
-#include "quant/widen_halves.h"
+#include "op/widen_halves.h"
 
 namespace qdq {
 
