@@ -153,6 +153,9 @@ class Judge {
     for (const Node* input : inputs) {
       const Node* dequantize = dequantized(padded(node, input));
       if (dequantize == nullptr) return concat("its input ", input->name(), " is not quantized");
+      if (const TensorMeta* meta = dequantize->meta.val.tensor(); meta != nullptr && meta->dtype != DType::kF32)
+        return concat("its input ", input->name(), " is ", to_string(meta->dtype), " where it is not integers, wanted ",
+                      "float32");
       is_dynamic |= has_own_range(*dequantize);
       const DType own = dtype_of(*dequantize);
       if (is_dynamic) continue;

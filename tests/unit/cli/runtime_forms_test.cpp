@@ -251,15 +251,22 @@ TEST_F(RuntimeForms, TablesAreInt8) {
   }
 }
 
-TEST_F(RuntimeForms, HalvesAreFloat32BetweenIntegers) {
+class RuntimeHalves : public RuntimeForms {
+ protected:
+  RuntimeHalves() {
+    file.inputs[0].dtype = file.outputs[0].dtype = DType::kF16;
+    host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8}).to(DType::kF16)}});
+  }
+
   OnnxFile file = network({onnx_node("Conv", {"x", "w0", "b0"}, "c0"), onnx_node("Relu", {"c0"}, "r0"),
                            onnx_node("Conv", {"r0", "w1", "b0"}, "y")},
                           {{"w0", ramp({4, 3, 1, 1}).to(DType::kF16)},
                            {"b0", ramp({4}).to(DType::kF16)},
                            {"w1", ramp({4, 4, 1, 1}).to(DType::kF16)}},
                           {1, 4, 8, 8});
-  file.inputs[0].dtype = file.outputs[0].dtype = DType::kF16;
-  host.contents["x.npz"] = format::write_npz(std::vector<NamedTensor>{{"x", ramp({1, 3, 8, 8}).to(DType::kF16)}});
+};
+
+TEST_F(RuntimeHalves, AreFloat32BetweenIntegers) {
   const OnnxFile made = quantized(file, "ort");
   EXPECT_EQ(host.out.find("in float here"), std::string::npos) << host.out;
   EXPECT_EQ(made.inputs[0].dtype, DType::kF16);
@@ -268,6 +275,18 @@ TEST_F(RuntimeForms, HalvesAreFloat32BetweenIntegers) {
   EXPECT_EQ(
       std::count_if(made.nodes.begin(), made.nodes.end(), [](const auto& each) { return each.op_type == "Cast"; }), 2);
   ASSERT_EQ(run({"run", "q.onnx", "--inputs", "x.npz", "-o", "y.npz"}), 0) << host.err;
+}
+
+// A quantizer keeps them: qdq computes the layers in integers, ONNX Runtime none.
+TEST_F(RuntimeHalves, OfAQuantizerAreIntegersHereAlone) {
+  const OnnxFile made = quantized(file, "", {"--quantizer", "x86-inductor"});
+  EXPECT_EQ(made.inputs[0].dtype, DType::kF16);
+  EXPECT_EQ(host.out.find("in float here"), std::string::npos) << host.out;
+  EXPECT_NE(host.out.find("computes 0 of 2 products of this file in integers; made with --for ort, at least 2"),
+            std::string::npos)
+      << host.out;
+  EXPECT_EQ(in_integers("ort"), 0);
+  ASSERT_EQ(run({"evaluate", "m.onnx", "q.onnx", "--data", "x.npz"}), 0) << host.err;
 }
 
 // int8 is no obstacle to operators of integers, whoever reads it.
