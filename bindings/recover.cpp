@@ -6,6 +6,8 @@
 #include "border.h"
 #include "format/json.h"
 #include "io/model.h"
+#include "profile/runtime_profile.h"
+#include "profile/runtime_verdicts.h"
 #include "recover/awq.h"
 #include "recover/gptq.h"
 #include "recover/statistics.h"
@@ -79,14 +81,20 @@ val round_by_statistics(int prepared) {
   return guard([&] { return static_cast<int>(gptq_by_statistics(held<Prepared>(prepared, "a prepared program"))); });
 }
 
-// `on_recovering` is told the remedy and how far it is. `for_remedies`: next_remedy() follows.
-val make_recovery(int prepared, const val& batches, const val& on_recovering, bool for_remedies) {
+// `on_recovering` is told the remedy and how far it is. `for_remedies`: next_remedy() follows, which keeps what the
+// runtime, "" for none, needs for its integers.
+val make_recovery(int prepared, const val& batches, const val& on_recovering, bool for_remedies,
+                  const std::string& runtime) {
   return guard([&] {
-    return keep(RecoveryOf{prepared,
-                           Recovery(
-                               held<Prepared>(prepared, "a prepared program"), batches_from(batches),
-                               [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); },
-                               for_remedies ? Recovery::Then::kRemedies : Recovery::Then::kMeasures)});
+    const RuntimeProfile* profile = runtime.empty() ? nullptr : &runtime_profile(runtime);
+    RecoveryOf made{prepared,
+                    Recovery(
+                        held<Prepared>(prepared, "a prepared program"), batches_from(batches),
+                        [on_recovering](const std::string& remedy, double done) { on_recovering(remedy, done); },
+                        for_remedies ? Recovery::Then::kRemedies : Recovery::Then::kMeasures)};
+    if (profile != nullptr)
+      made.recovery.keep_rounded([profile](const Node& value) { return needs_rounding(value, *profile); });
+    return keep(std::move(made));
   });
 }
 

@@ -7,6 +7,8 @@ import { QdqError } from "./error.js";
 import { loadPt2, saveOnnx, savePt2 } from "./file.js";
 import type { ValueInfo } from "./graph.js";
 import { configure } from "./module.js";
+import type { RuntimeName, RuntimeProfile } from "./profile.js";
+import { runtimeProfile } from "./profile.js";
 import type { Prepared } from "./pt2e.js";
 import { SomeBatches, convertPt2e, preparePt2e } from "./pt2e.js";
 import type { Recipe } from "./recipe.js";
@@ -20,7 +22,8 @@ let session: Session | undefined;
 let decoder: Decoder | undefined;
 let tokens: AsyncGenerator<number, void, undefined> | undefined;
 let prepared: Prepared | undefined;
-let kind: "pt2" | "onnx" = "pt2"; // of the model that is prepared
+let kind: "pt2" | "onnx" = "pt2"; // of the model that is prepared, or what its runtime reads
+let profile: RuntimeProfile | undefined;
 let some = new SomeBatches();
 const samples: (readonly Tensor[])[] = [];
 let recovery: AsyncGenerator<RemedyResult, void, undefined> | undefined;
@@ -54,11 +57,12 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     return await tokens.next();
   },
   nextToken: () => tokens!.next(),
-  async prepare(model: AsyncModel, recipe: Recipe, settings: Configuration) {
+  async prepare(model: AsyncModel, how: Recipe | RuntimeName, settings: Configuration) {
     configure(settings);
     const program = await loadPt2(model);
-    kind = await kindOf(model);
-    prepared = preparePt2e(program, recipe);
+    profile = typeof how === "string" ? await runtimeProfile(how) : undefined;
+    kind = profile ? (profile.file === ".onnx" ? "onnx" : "pt2") : await kindOf(model);
+    prepared = preparePt2e(program, profile?.recipe ?? (how as Recipe));
     some = new SomeBatches();
     program.dispose();
     return prepared.needsData();
@@ -69,7 +73,7 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     if (keeps) samples.push(batch);
   },
   nextRemedy() {
-    recovery ??= remedies(prepared!, samples, {});
+    recovery ??= remedies(prepared!, samples, profile ? { runtime: profile.name } : {});
     return recovery.next();
   },
   recoverWithoutData: () => recoverWithoutData(prepared!),
@@ -78,7 +82,8 @@ const methods: Record<string, (...args: never[]) => unknown> = {
     if (some.chosen().length > 0) warnings.push(...prepared!.calibrationWarnings(...some.chosen()));
     const quantized = convertPt2e(prepared!);
     const onWarning = (warning: string): number => warnings.push(warning);
-    return { bytes: format === "onnx" ? saveOnnx(quantized, { onWarning }) : savePt2(quantized), warnings };
+    const options = { ...profile?.onnx, onWarning };
+    return { bytes: format === "onnx" ? saveOnnx(quantized, options) : savePt2(quantized), warnings };
   },
 };
 

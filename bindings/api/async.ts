@@ -5,8 +5,10 @@ import type { GenerateOptions } from "./decoder.js";
 import { QdqError } from "./error.js";
 import type { ErrorCode } from "./error.js";
 import { checkOptions, idsOf, isIterable, shown } from "./options.js";
+import type { RuntimeName } from "./profile.js";
 import type { AnyQuantizer } from "./quantizer.js";
 import { RecipeWriter } from "./quantizer.js";
+import type { Recipe } from "./recipe.js";
 import type { RemedyResult } from "./recover.js";
 import type { LowerOptions } from "./session.js";
 import type { Tensor } from "./tensor.js";
@@ -51,7 +53,9 @@ export interface AsyncSessionOptions extends LowerOptions, Abortable {
 /** The options of quantizeModel. */
 export interface AsyncQuantizeOptions extends Abortable {
   /** A recipe or a class of this package. Your own JavaScript quantizers cannot go to a worker. */
-  quantizer: AnyQuantizer;
+  quantizer?: AnyQuantizer;
+  /** In its place the runtime that the model is for: its profile's recipe, and its kind of file. */
+  runtime?: RuntimeName;
   /**
    * The samples, a list of inputs for each batch. A quantizer that needs none (dynamic, or of weights alone) works
    * without, and asks for no batch where there are some.
@@ -62,7 +66,7 @@ export interface AsyncQuantizeOptions extends Abortable {
    * without samples, or if the quantizer needs none, as recoverWithoutData() does. Default false.
    */
   recover?: boolean;
-  /** The kind of file to write; default: that of the model. */
+  /** The kind of file to write; default: that of the runtime, else of the model. */
   format?: "pt2" | "onnx";
   /** Threads to use, in Node; default one. */
   threads?: number;
@@ -278,6 +282,28 @@ export const openDecoderIn = (
     (remote, capacity) => new AsyncDecoder(remote, capacity),
   );
 
+function recipeOrRuntime(quantizer?: AnyQuantizer, runtime?: RuntimeName): Recipe | RuntimeName {
+  if ((quantizer === undefined) === (runtime === undefined))
+    throw new QdqError(
+      "InvalidArgument",
+      `quantizeModel got ${quantizer === undefined ? "neither quantizer nor" : "both quantizer and"} runtime, ` +
+        "wanted one of them",
+    );
+  if (runtime !== undefined) {
+    if (typeof runtime === "string") return runtime;
+    throw new QdqError("InvalidArgument", `runtime is ${shown(runtime)}, wanted the name of one`);
+  }
+  const writer = new RecipeWriter();
+  const recipe = writer.quantizer(quantizer!) as Recipe;
+  if (writer.quantizers.length + writer.functions.length + writer.filters.length > 0)
+    throw new QdqError(
+      "InvalidArgument",
+      "a quantizer, observer or filter written in JavaScript cannot go to a worker; " +
+        "call preparePt2e in a worker of your own",
+    );
+  return recipe;
+}
+
 /** @internal */
 export async function quantizeModelIn(
   start: StartAsyncWorker,
@@ -286,6 +312,7 @@ export async function quantizeModelIn(
 ): Promise<Uint8Array> {
   const known = [
     "quantizer",
+    "runtime",
     "calibration",
     "recover",
     "format",
@@ -297,16 +324,9 @@ export async function quantizeModelIn(
     "signal",
   ] as const;
   checkOptions("quantizeModel", options, known);
-  const { quantizer, calibration = [], recover = false, format, threads, maxMemory, signal } = options;
+  const { quantizer, runtime, calibration = [], recover = false, format, threads, maxMemory, signal } = options;
   const { onProgress, onRemedy, onWarning } = options;
-  const writer = new RecipeWriter();
-  const recipe = writer.quantizer(quantizer);
-  if (writer.quantizers.length + writer.functions.length + writer.filters.length > 0)
-    throw new QdqError(
-      "InvalidArgument",
-      "a quantizer, observer or filter written in JavaScript cannot go to a worker; " +
-        "call preparePt2e in a worker of your own",
-    );
+  const how = recipeOrRuntime(quantizer, runtime);
   if (format !== undefined && format !== "pt2" && format !== "onnx")
     throw new QdqError("InvalidArgument", `format is ${shown(format)}, wanted "pt2" or "onnx"`);
   if (!isIterable(calibration))
@@ -321,7 +341,7 @@ export async function quantizeModelIn(
   const remote = new Remote(start);
   try {
     return await remote.until(signal, async () => {
-      const needsData = await remote.call<boolean>("prepare", model, recipe, settingsOf(threads, maxMemory));
+      const needsData = await remote.call<boolean>("prepare", model, how, settingsOf(threads, maxMemory));
       let done = 0;
       for await (const batch of needsData ? calibration : []) {
         await remote.call("calibrate", batch, recover);

@@ -4,6 +4,7 @@ import { QdqError } from "./error.js";
 import { Handle } from "./handle.js";
 import { handleOf, module, unwrap, whole } from "./module.js";
 import { checkOptions, isFunction, isIterable, jsonOf, shown } from "./options.js";
+import type { RuntimeName } from "./profile.js";
 import type { LongWork, Prepared } from "./pt2e.js";
 import type { RawTensor } from "../wasm/qdq.js";
 import type { Tensor } from "./tensor.js";
@@ -35,6 +36,8 @@ export interface RemedyResult {
 
 /** The options of recover(). */
 export interface RecoverOptions extends LongWork {
+  /** The runtime whose recipe the program has; what it needs to compute layers in integers stays rounded. */
+  runtime?: RuntimeName;
   /** Called behind each. */
   onRemedy?: (result: RemedyResult) => void;
 }
@@ -76,6 +79,7 @@ async function begin(
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
   { onProgress, signal }: LongWork,
   forRemedies = false,
+  runtime: RuntimeName | "" = "",
 ): Promise<Recovery> {
   const raw = await rawBatches(batches, signal);
   check(signal);
@@ -83,7 +87,7 @@ async function begin(
     onProgress?.({ stage, done, total: 1 });
     check(signal);
   };
-  return new Recovery(unwrap(module().makeRecovery(handleOf(prepared), raw, tell, forRemedies)), whole);
+  return new Recovery(unwrap(module().makeRecovery(handleOf(prepared), raw, tell, forRemedies, runtime)), whole);
 }
 
 /**
@@ -179,7 +183,7 @@ export async function gptqByStatistics(prepared: Prepared): Promise<number> {
  * each the nearest, and every layer's bias takes back the mean error of its channels. Each remedy is kept if it helps;
  * of fewer than 64 samples of a classifier, what a remedy learns from two thirds must serve the last third, too.
  * The batches, those of the calibration or others, are kept in memory. The same samples give the same bytes as `qdq
- * quantize --recover`.
+ * quantize --recover`, and with a runtime as `--for` and `--recover`.
  * `onProgress` is called many times a second with {stage: the remedy, done: 0 to 1}; when the signal is aborted, from
  * there or between two remedies, QdqError{Cancelled} is thrown, and the remedies before stay. Throws
  * QdqError{NotCalibrated} if the program needs data first.
@@ -189,7 +193,7 @@ export async function recover(
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
   options: RecoverOptions = {},
 ): Promise<RemedyResult[]> {
-  checkOptions("recover", options, ["onRemedy", "onProgress", "signal"]);
+  checkOptions("recover", options, ["runtime", "onRemedy", "onProgress", "signal"]);
   const { onRemedy, ...work } = options;
   const results: RemedyResult[] = [];
   for await (const result of remedies(prepared, batches, work)) {
@@ -204,9 +208,9 @@ export async function recover(
 export async function* remedies(
   prepared: Prepared,
   batches: Iterable<readonly Tensor[]> | AsyncIterable<readonly Tensor[]>,
-  work: LongWork,
+  { runtime, ...work }: Omit<RecoverOptions, "onRemedy">,
 ): AsyncGenerator<RemedyResult, void, undefined> {
-  const recovery = await begin(prepared, batches, work, true);
+  const recovery = await begin(prepared, batches, work, true, runtime);
   try {
     for (;;) {
       check(work.signal);

@@ -170,6 +170,7 @@ export interface RawModule extends RawRunner {
     batches: RawTensor[][],
     onRecovering: (remedy: string, done: number) => void,
     forRemedies: boolean,
+    runtime: string,
   ): Answer<number>;
   awq(prepared: number, batches: RawTensor[][], onScaling: (done: number, total: number) => void): Answer<number>;
   gptq(prepared: number, batches: RawTensor[][], onRounding: (done: number, total: number) => void): Answer<number>;

@@ -104,6 +104,18 @@ test("asks for no batch where the quantizer needs none", async () => {
   expect(asked).toBe(0);
 });
 
+test("quantizes for a runtime to the bytes of its profile", async () => {
+  const { recipe, onnx } = await qdq.runtimeProfile("ort");
+  const prepared = qdq.preparePt2e(program, recipe);
+  for (const batch of batches) prepared.run(batch);
+  await expect(qdq.recover(prepared, batches, { runtime: "tflite" })).rejects.toThrow("tflite");
+  await qdq.recover(prepared, batches, { runtime: "ort" });
+  const made = await door.quantizeModel(model(), { runtime: "ort", calibration: batches, recover: true });
+  expect(Buffer.from(made).equals(Buffer.from(qdq.saveOnnx(qdq.convertPt2e(prepared), onnx)))).toBe(true);
+  const executorch = await door.quantizeModel(model(), { runtime: "executorch", calibration: batches });
+  expect(Buffer.from(executorch).subarray(0, 2).toString()).toBe("PK");
+});
+
 test("recovers accuracy to the bytes of the synchronous door, with samples and without", async () => {
   const prepared = qdq.preparePt2e(program, recipe);
   for (const batch of batches) prepared.run(batch);
@@ -192,6 +204,32 @@ test("errors come back as they are", async () => {
   await expect(door.quantizeModel(model(), { quantizer: { annotate: () => [] } })).rejects.toThrow(
     "written in JavaScript cannot go to a worker",
   );
+});
+
+test("quantizeModel() of what it does not take", async () => {
+  for (const [options, words] of [
+    [undefined, /quantizeModel was given a undefined as its options/],
+    [null, /quantizeModel was given null as its options/],
+    [{}, /got neither quantizer nor runtime, wanted one of them/],
+    [{ quantizer: recipe, runtime: "ort" }, /got both quantizer and runtime, wanted one of them/],
+    [{ runtime: "tflite" }, /tflite/],
+    [{ runtime: 5 }, /runtime is 5, wanted the name of one/],
+    [{ quantizer: null }, /the quantizer is neither/],
+    [{ quantizer: recipe, calibration: 5 }, /calibration is 5, wanted a list or an iterable of batches/],
+    [{ quantizer: recipe, calibration: new Float32Array(4) }, /wanted a list or an iterable of batches/],
+    [{ quantizer: recipe, calibration: "x" }, /calibration is x, wanted a list/],
+    [{ quantizer: recipe, format: Symbol("f") }, /format is Symbol\(f\), wanted "pt2" or "onnx"/],
+    [{ quantizer: recipe, calibration: [[5]] }, /input 0 is not a tensor/],
+    [{ quantizer: recipe, calibration: [null] }, /the inputs are not a list of tensors/],
+    [{ quantizer: recipe, calibration: [[() => 5]] }, /this cannot go to a worker/],
+    [{ quantizer: recipe, threads: NaN }, /threads is NaN/],
+    [{ quantizer: recipe, recover: "yes" }, /recover is yes, wanted true or false/],
+    [{ quantizer: recipe, onRemedy: () => {} }, /set recover, or leave onRemedy out/],
+  ]) {
+    const error = await door.quantizeModel(model(), options).catch((reason) => reason);
+    expect(error.name).toBe("QdqError");
+    expect(error.message).toMatch(words);
+  }
 });
 
 test("an ES module uses it too, and its process ends with an open session", async () => {

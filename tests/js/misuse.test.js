@@ -575,31 +575,6 @@ test("what is not made with new, and names of files and of shards that are none"
   refused(() => new qdq.QConfigMapping().setEqualizationConfig({}), /wanted a QConfigMapping/);
 });
 
-test("quantizeModel() of what it does not take", async () => {
-  const { quantizeModel } = require("../../dist/cjs/node/async.js");
-  const recipe = { quantizer: "XNNPACKQuantizer", global: {} };
-  for (const [options, words] of [
-    [undefined, /quantizeModel was given a undefined as its options/],
-    [null, /quantizeModel was given null as its options/],
-    [{}, /the quantizer is neither/],
-    [{ quantizer: null }, /the quantizer is neither/],
-    [{ quantizer: recipe, calibration: 5 }, /calibration is 5, wanted a list or an iterable of batches/],
-    [{ quantizer: recipe, calibration: new Float32Array(4) }, /wanted a list or an iterable of batches/],
-    [{ quantizer: recipe, calibration: "x" }, /calibration is x, wanted a list/],
-    [{ quantizer: recipe, format: Symbol("f") }, /format is Symbol\(f\), wanted "pt2" or "onnx"/],
-    [{ quantizer: recipe, calibration: [[5]] }, /input 0 is not a tensor/],
-    [{ quantizer: recipe, calibration: [null] }, /the inputs are not a list of tensors/],
-    [{ quantizer: recipe, calibration: [[() => 5]] }, /this cannot go to a worker/],
-    [{ quantizer: recipe, threads: NaN }, /threads is NaN/],
-    [{ quantizer: recipe, recover: "yes" }, /recover is yes, wanted true or false/],
-    [{ quantizer: recipe, onRemedy: () => {} }, /set recover, or leave onRemedy out/],
-  ]) {
-    const error = await quantizeModel(model(), options).catch((reason) => reason);
-    expect(error.name).toBe("QdqError");
-    expect(error.message).toMatch(words);
-  }
-});
-
 test("labels that are not one for each sample, and specs with settings that do nothing", () => {
   const evaluation = qdq.evaluate(program, program, [0, 1, 2]);
   evaluation.add([x]);

@@ -70,8 +70,16 @@ function inPercent(progress: Progress, title: string): (work: { stage: string; d
     progress({ stage: `${title}: ${stage}`, done: 100 * done, total: 100, unit: "percent" });
   };
 }
-const recoverAccuracy = (prepared: Prepared, data: Data, progress: Progress): Promise<RemedyResult[]> =>
-  recover(prepared, batchesOf(data), { onProgress: inPercent(progress, "Recovering accuracy") });
+const recoverAccuracy = (
+  prepared: Prepared,
+  data: Data,
+  target: Target | undefined,
+  progress: Progress,
+): Promise<RemedyResult[]> =>
+  recover(prepared, batchesOf(data), {
+    ...(target && { runtime: target.name }),
+    onProgress: inPercent(progress, "Recovering accuracy"),
+  });
 
 // Leaves operators in float until the outputs are near enough to the float model's.
 async function reach(prepared: Prepared, data: Data, wanted: number, progress: Progress): Promise<Reached> {
@@ -359,8 +367,8 @@ const methods: Handlers = {
       }
       const calibrated = performance.now();
       if (data) secondsPerSample = (calibrated - began) / 1000 / data.numSamples;
-      const remedies = data && options.recovers ? await recoverAccuracy(prepared, data, progress) : undefined;
       const { wanted, target } = options;
+      const remedies = data && options.recovers ? await recoverAccuracy(prepared, data, target, progress) : undefined;
       const reached = data && wanted !== undefined ? await reach(prepared, data, wanted, progress) : undefined;
       const recovered = performance.now();
       progress({ stage: "Converting", done: 0, total: 0 });
