@@ -21,8 +21,8 @@ export type Files = ReadonlyMap<string, Uint8Array | ByteSource | Blob | (() => 
 /** How openData reads files. */
 export interface DataSettings {
   /**
-   * How images become inputs, the JSON of --preprocess: resize, crop, scale, mean, std, channel_order, layout,
-   * grayscale, filter.
+   * How images become inputs, the JSON of --preprocess: resize, filter, antialias, letterbox, pad, pad_position, crop,
+   * grayscale, channel_order, scale, mean, std, layout.
    */
   preprocess?: Record<string, unknown>;
   /** Samples per batch if the program leaves it open; default 16. Must equal the program's own if it fixes one. */

@@ -258,7 +258,32 @@ Tensor resized(const Tensor& image, int64_t H, int64_t W, const Preprocess& how)
   return out;
 }
 
+Tensor letterboxed(const Tensor& image, const Preprocess& how) {
+  const auto [H, W] = *how.letterbox;
+  QDQ_CHECK(H <= kMaxPixels / W && image.size(0) <= kMaxPixels / W, kInvalidArgument, "a letterbox of ", H, " x ", W,
+            " for an image of ", image.size(0), " x ", image.size(1), " pixels is too large; give a smaller one");
+  const double ratio = std::min(static_cast<double>(H) / static_cast<double>(image.size(0)),
+                                static_cast<double>(W) / static_cast<double>(image.size(1)));
+  const auto side = [&](int64_t old, int64_t most) {
+    return std::clamp<int64_t>(static_cast<int64_t>(std::nearbyint(static_cast<double>(old) * ratio)), 1, most);
+  };
+  const auto margin = [&](int64_t all, int64_t part) {
+    constexpr double kTowardsTheStart = 0.1;  // where the two margins differ by a pixel
+    if (how.pads_at_end) return int64_t{0};
+    const double half = static_cast<double>(all - part) / 2;
+    return std::max<int64_t>(static_cast<int64_t>(std::nearbyint(half - kTowardsTheStart)), 0);
+  };
+  const int64_t h = side(image.size(0), H), w = side(image.size(1), W);
+  const Tensor picture = h == image.size(0) && w == image.size(1) ? image : resized(image, h, w, how);
+  const Tensor out = Tensor::full({H, W, image.size(2)}, DType::kU8, how.pad);
+  const int64_t top = margin(H, h), left = margin(W, w), row = w * image.size(2);
+  for (int64_t y = 0; y < h; ++y)
+    std::copy_n(picture.data<uint8_t>() + y * row, row, out.data<uint8_t>() + ((top + y) * W + left) * image.size(2));
+  return out;
+}
+
 Tensor resized(const Tensor& image, const Preprocess& how) {
+  if (how.letterbox) return letterboxed(image, how);
   if (how.resize.empty()) return image;
   int64_t H = image.size(0), W = image.size(1);
   if (how.resize.size() == 2) {
@@ -373,6 +398,18 @@ Preprocess parse_preprocess(const Json& json, const std::string& what) {
   QDQ_CHECK(how.antialias || how.filter == Preprocess::Filter::kBilinear || how.filter == Preprocess::Filter::kNearest,
             kInvalidArgument, fields.where("antialias"),
             " is false, which only the filters bilinear and nearest can do");
+  const std::vector<int64_t> letterbox = sizes_field(fields, "letterbox");
+  if (!letterbox.empty()) how.letterbox = {letterbox.front(), letterbox.back()};
+  QDQ_CHECK(!how.letterbox || how.resize.empty(), kInvalidArgument, what,
+            " has resize and letterbox, which both set the size; leave one of them out");
+  for (const char* field : {"pad", "pad_position"})
+    QDQ_CHECK(how.letterbox || fields.find(field) == nullptr, kInvalidArgument, fields.where(field),
+              " has no effect without letterbox");
+  const auto pad = fields.optional<int64_t>("pad", how.pad);
+  QDQ_CHECK(pad >= 0 && pad <= 255, kInvalidArgument, fields.where("pad"), " is ", pad,
+            ", wanted a pixel's value, 0 to 255");
+  how.pad = static_cast<uint8_t>(pad);
+  how.pads_at_end = choice(fields, "pad_position", {"center", "end"}, 0) == 1;
   const std::vector<int64_t> crop = sizes_field(fields, "crop");
   if (!crop.empty()) how.crop = {crop.front(), crop.back()};
   how.bgr = choice(fields, "channel_order", {"RGB", "BGR"}, 0) == 1;

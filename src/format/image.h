@@ -25,7 +25,12 @@ struct Preprocess {
   bool grayscale = false;       // one channel, by the weights of ITU-R 601-2 as in Pillow's "L"
   std::vector<int64_t> resize;  // nothing; {short side}, the other in proportion, rounded down; {H, W}
   Filter filter = Filter::kBilinear;
-  bool antialias = true;                       // a shrinking bilinear filter averages over all pixels, as in Pillow
+  bool antialias = true;  // a shrinking bilinear filter averages over all pixels, as in Pillow
+  // {H, W}: in the place of `resize` the whole image in proportion, as large as fits, and `pad` around it or, with
+  // `pads_at_end`, below and to the right of it. Sides and margins are rounded as Ultralytics' LetterBox does.
+  std::optional<std::array<int64_t, 2>> letterbox;
+  uint8_t pad = 114;
+  bool pads_at_end = false;
   std::optional<std::array<int64_t, 2>> crop;  // {H, W} from the centre
   bool bgr = false;                            // the channels are B, G, R; mean and std are in that order too
   double scale = 1.0 / 255;                    // value = (pixel * scale - mean) / std
@@ -35,9 +40,8 @@ struct Preprocess {
 
 // From JSON; every field may be left out:
 // {"grayscale": false, "resize": 256 | [H, W], "filter": "nearest" | "bilinear" | "bicubic" | "area",
-// "antialias": true, "crop": 224 | [H, W], "channel_order": "RGB" | "BGR", "scale": 0.00392, "mean": [..] | x, "std":
-// [..] | x,
-//  "layout": "NCHW" | "NHWC"}
+// "antialias": true, "letterbox": 640 | [H, W], "pad": 114, "pad_position": "center" | "end", "crop": 224 | [H, W],
+// "channel_order": "RGB" | "BGR", "scale": 0.00392, "mean": [..] | x, "std": [..] | x, "layout": "NCHW" | "NHWC"}
 // Throws Error{kInvalidArgument} for an unknown field or a value that makes no sense.
 Preprocess parse_preprocess(const Json& json, const std::string& what = "the preprocessing");
 

@@ -127,6 +127,7 @@ export function preprocessControls(changed: () => void, fail: (problem: string) 
     controls.replaceChildren(
       presetChoice(become),
       numbers("resize", "Resize", "short side, or H, W", true),
+      numbers("letterbox", "Letterbox", "side, or H, W", true),
       numbers("crop", "Crop", "side, or H, W", true),
       choice("filter", "Filter", ["bilinear", "nearest", "bicubic", "area"]),
       numbers("scale", "Scale", "1/255", true),

@@ -123,6 +123,7 @@ TEST(Fuzz, Json) {
   fuzz(fuzz_json,
        {text(R"({"resize": [6, 4], "filter": "bicubic", "crop": 3, "mean": [0.5, 1e-3, -2],
                  "std": 2, "layout": "NHWC"})"),
+        text(R"({"letterbox": [6, 9], "pad": 0, "pad_position": "end", "antialias": false})"),
         text(R"({"resize": 8, "antialias": false, "channel_order": "BGR", "grayscale": true, "scale": 0.5})"),
         text("[NaN, -Infinity, \"\\u00e4\\ud83d\\ude00 \xC3\xA4\", {\"float\": \"inf\"}, "
              "[[[[1e308, -0.0, 18446744073709551615]]]]]")},

@@ -90,6 +90,31 @@ TEST(Image, WithoutAntialiasTwoPixelsAreMixed) {
   EXPECT_TRUE(bitwise_equal(out.select(0, 0), Tensor::of<float>({1, 2}, {5.0f, 25.0f})));
 }
 
+TEST(Image, ALetterboxHoldsTheWholeImage) {
+  const Tensor image = Tensor::empty({2, 4, 3}, DType::kU8);
+  for (int64_t i = 0; i < image.numel(); ++i) image.data<uint8_t>()[i] = static_cast<uint8_t>(i / 3);
+  const auto red = [&](const std::string& json) {
+    return preprocess(image, steps(R"({"scale": 1, "filter": "nearest", )" + json + "}")).select(0, 0);
+  };
+  EXPECT_TRUE(bitwise_equal(red(R"("letterbox": 4)"), Tensor::of<float>({4, 4}, {114, 114, 114, 114,  //
+                                                                                 0, 1, 2, 3,          //
+                                                                                 4, 5, 6, 7,          //
+                                                                                 114, 114, 114, 114})));
+  // Margins that differ by a pixel: the smaller one is in front.
+  EXPECT_TRUE(bitwise_equal(red(R"("letterbox": [3, 5], "pad": 9)"), Tensor::of<float>({3, 5}, {0, 1, 2, 2, 3,  //
+                                                                                                4, 5, 6, 6, 7,  //
+                                                                                                9, 9, 9, 9, 9})));
+  EXPECT_TRUE(bitwise_equal(red(R"("letterbox": 2, "pad": 0, "pad_position": "end")"),
+                            Tensor::of<float>({2, 2}, {5, 7, 0, 0})));
+  // The sides of a photo of 500 x 375 pixels, as Ultralytics' LetterBox((640, 640)) rounds them.
+  const Tensor photo = Tensor::full({375, 500, 3}, DType::kU8, 200);
+  const Tensor boxed = preprocess(photo, steps(R"({"letterbox": 640, "antialias": false, "scale": 1})"));
+  EXPECT_EQ(boxed.sizes(), (Shape{3, 640, 640}));
+  for (const auto& [row, wanted] :
+       {std::pair(79, 114.0), std::pair(80, 200.0), std::pair(559, 200.0), std::pair(560, 114.0)})
+    EXPECT_EQ(boxed.select(0, 0).slice(0, row, row + 1).select(1, 0).item(), wanted) << row;
+}
+
 TEST(Image, BadImagesAreRefused) {
   const auto refuse = [](const Bytes& bytes, std::string_view words, ErrorCode code = ErrorCode::kBadFile) {
     expect_error(code, words, [&] { decode_image(bytes, "cat.jpg"); });
@@ -146,6 +171,11 @@ TEST(Image, StepsThatMakeNoSenseAreRefused) {
   refuse(R"({"resize": 32768})", "too large");
   refuse(R"({"filter": "lanczos"})", "wanted one of nearest, bilinear, bicubic, area");
   refuse(R"({"filter": "area", "antialias": false})", "bilinear and nearest");
+  refuse(R"({"letterbox": 224, "resize": 256})", "pre.json has resize and letterbox, which both set the size");
+  refuse(R"({"letterbox": 224, "pad": 256})", "field 'pad' of pre.json is 256, wanted a pixel's value, 0 to 255");
+  refuse(R"({"letterbox": 224, "pad_position": "left"})", "wanted one of center, end");
+  refuse(R"({"pad": 0})", "field 'pad' of pre.json has no effect without letterbox");
+  refuse(R"({"letterbox": 32768})", "too large");
   refuse(R"({"crop": 224})", "a crop of 224 x 224 is larger than the image of 26 x 35 pixels");
   refuse(R"({"mean": [1, 2]})", "has 2 numbers for 3 channels");
   refuse(R"({"grayscale": true, "mean": [1, 2, 3]})", "has 3 numbers for 1 channels");
