@@ -23,6 +23,11 @@ std::string kind_of_file(const ByteSource& source, uint64_t offset, uint64_t siz
   static constexpr Kind kKinds[] = {{"\x93NUMPY", "a .npy file"},
                                     {"PK\3\4", "a zip archive, as .npz and .pt2 files are"},
                                     {"PK\5\6", "a zip archive without files"},
+                                    // Behind the length of its header, in eight bytes.
+                                    {{"\0\0{\"", 4}, "a file of safetensors, which holds weights without a graph", 6},
+                                    {"GGUF", "a file of GGUF, which holds weights without a graph"},
+                                    {"TFL3", "a file of TensorFlow Lite, which tf2onnx --tflite converts to ONNX", 4},
+                                    {"ORTM", "a model in ONNX Runtime's own format (.ort)", 4},
                                     {"\x80", "a pickle"},
                                     {"\x89PNG", "a PNG image"},
                                     {"\xFF\xD8\xFF", "a JPEG image"},

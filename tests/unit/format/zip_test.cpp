@@ -192,9 +192,15 @@ TEST(Zip, DamageIsRefused) {
        {std::pair("this is surely no zip archive", "it is a text that begins with \"this is surely n\""),
         std::pair("PK", "it is a text that begins with \"PK\""), std::pair("", "it is empty"),
         std::pair("\x93NUMPY\1\1", "it is a .npy file"), std::pair("\x1F\x8B\x08", "it is compressed by gzip"),
+        std::pair("GGUF\3", "it is a file of GGUF, which holds weights"),
+        std::pair("\x1C\1\1\1TFL3", "it is a file of TensorFlow Lite, which tf2onnx --tflite converts to ONNX"),
+        std::pair("\x1C\1\1\1ORTM", "it is a model in ONNX Runtime's own format (.ort)"),
         std::pair("\1\2", "it begins with the bytes 01 02")})
     expect_error(ErrorCode::kBadFile, concat("this is not a zip archive, as .npz and .pt2 files are; ", kind),
                  [text = text] { ZipReader(bytes_of(text)); });
+  expect_error(ErrorCode::kBadFile, "it is a file of safetensors, which holds weights without a graph",
+               [] { ZipReader(bytes_of({"\x18\x13\0\0\0\0\0\0{\"__metadata__", 21})); });
+  expect_error(ErrorCode::kBadFile, "it is a text", [] { ZipReader(bytes_of("{\"a\":[[{\"b\":1}]]}")); });
   expect_error(ErrorCode::kBadFile, "cut off", [] { ZipReader(bytes_of("PK\3\4")); });
   Bytes bytes = sample();
   bytes.resize(bytes.size() - 30);
