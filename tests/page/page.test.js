@@ -369,6 +369,20 @@ test("takes the same few samples of every folder as both command lines", async (
   }
   await page.waitForFunction(() => document.querySelector("#preprocess").value.includes('"mean": [0.5,0.25,0]'));
   expect(JSON.parse(await page.inputValue("#preprocess")).scale).toBe(1 / 128);
+  for (const [name, size] of [
+    ["Letterbox", "40"],
+    ["Resize", "28"],
+  ]) {
+    await page.getByLabel(name, { exact: true }).fill(size);
+    await page.getByLabel(name, { exact: true }).press("Enter");
+    const key = name.toLowerCase();
+    await page.waitForFunction(
+      ([key, size]) => JSON.parse(document.querySelector("#preprocess").value)[key] === Number(size),
+      [key, size],
+    );
+    const found = JSON.parse(await page.inputValue("#preprocess"));
+    expect(["resize", "letterbox"].filter((size) => size in found)).toEqual([key]);
+  }
   await page.getByLabel("Mean").fill("a half");
   await page.getByLabel("Mean").press("Enter");
   await page.waitForFunction(

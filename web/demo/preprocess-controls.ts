@@ -11,6 +11,19 @@ const presets: Record<string, Settings> = {
   "0 to 1": {},
 };
 
+// A setting takes the place of those that it does not go with.
+const replaced: Record<string, readonly string[]> = {
+  letterbox: ["resize", "crop"],
+  resize: ["letterbox", "pad", "pad_position"],
+};
+
+// The settings with another one, or without it where the value is undefined.
+function settingsWith(settings: Settings, key: string, value: unknown): Settings {
+  const gone = [key, ...(value === undefined ? [] : (replaced[key] ?? []))];
+  const rest = Object.fromEntries(Object.entries(settings).filter(([name]) => !gone.includes(name)));
+  return value === undefined ? rest : { ...rest, [key]: value };
+}
+
 // A preprocessing for the input's shape [N, C, H, W] or [N, H, W, C], to begin with.
 export function guessPreprocess(shape: readonly (number | string)[] = []): Settings {
   const [, a, b, c] = shape;
@@ -89,8 +102,7 @@ export function preprocessControls(changed: () => void, fail: (problem: string) 
   }
 
   function change(key: string, value: unknown): void {
-    const { [key]: _, ...rest } = settings;
-    become(value === undefined ? rest : { ...rest, [key]: value });
+    become(settingsWith(settings, key, value));
   }
 
   function numbers(key: string, label: string, hint: string, isSingle: boolean): HTMLElement {
