@@ -117,21 +117,22 @@ void topk(OnnxCall& call) {
   for (const int output : {0, 1}) call.set(call.call("operator.getitem", {both, output}), static_cast<size_t>(output));
 }
 
-void cumsum(OnnxCall& call) {
+// CumSum, and CumProd of opset 26.
+void accumulate(OnnxCall& call) {
   const size_t rank = call.rank(0);
-  if (rank == 0) call.refuse("adds along an axis of a number");
+  const std::string target = call.op().aten;
+  if (rank == 0) call.refuse("accumulates along an axis of a number");
   const int64_t axis = call.axis(known_number(call, 1), rank);
   const bool reverse = call.integer("reverse", 0) != 0;
   const DType dtype = call.meta(0).dtype;
   Node* x = call.tensor(0);
   if (reverse) x = reversed(call, x, axis);
-  Node* out = is_floating(dtype) ? call.call("cumsum.default", {x, axis})
-                                 : call.call("cumsum.default", {x, axis}, "dtype", dtype);
-  if (call.integer("exclusive", 0) != 0) {  // a zero in front, and the last sum goes
+  Node* out = is_floating(dtype) ? call.call(target, {x, axis}) : call.call(target, {x, axis}, "dtype", dtype);
+  if (call.integer("exclusive", 0) != 0) {  // what changes nothing stands in front, and the last result goes
     Argument::List pads(2 * (rank - static_cast<size_t>(axis)), Argument(0));
     pads[pads.size() - 2] = 1;
     pads[pads.size() - 1] = -1;
-    out = call.call("constant_pad_nd.default", {out, Argument(std::move(pads))});
+    out = call.call("constant_pad_nd.default", {out, Argument(std::move(pads)), target.starts_with("cumprod") ? 1 : 0});
   }
   call.set(reverse ? reversed(call, out, axis) : out);
 }
@@ -217,7 +218,8 @@ constexpr OnnxOperator kReductionOperators[] = {
     {"ArgMax", arg_extreme, "argmax.default"},
     {"ArgMin", arg_extreme, "argmin.default"},
     {"Compress", compress, nullptr},
-    {"CumSum", cumsum, nullptr},
+    {"CumProd", accumulate, "cumprod.default"},
+    {"CumSum", accumulate, "cumsum.default"},
     {"Det", import_plain, "linalg_det.default"},
     {"LogSoftmax", softmax, "log_softmax.int"},
     {"NonMaxSuppression", non_max_suppression, nullptr},
