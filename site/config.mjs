@@ -13,6 +13,7 @@ export const groups = [
     text: "How to",
     items: [
       item("Bring samples of sound, text or your own", "/how-to/own-samples"),
+      item("Quantize a detector", "/how-to/detectors"),
       item("Quantize in a Node pipeline", "/how-to/node-pipeline"),
       item("Run in ONNX Runtime Web", "/how-to/onnx-runtime-web"),
       item("Use it with transformers.js", "/how-to/transformers-js"),

@@ -4,6 +4,7 @@ const { execFileSync, spawnSync } = require("node:child_process");
 const fs = require("node:fs");
 const os = require("node:os");
 const path = require("node:path");
+const { detector } = require("./detector.js");
 const { folder, modelPath, qdq } = require("./shapes.js");
 
 const root = path.join(__dirname, "../..");
@@ -28,6 +29,7 @@ function workFolder() {
   fs.cpSync(path.join(folder, "preprocess.json"), path.join(work, "preprocess.json"));
   fs.cpSync(modelPath, path.join(work, "model.pt2"));
   fs.cpSync(path.join(root, "examples/decoder/decoder.pt2"), path.join(work, "decoder.pt2"));
+  fs.writeFileSync(path.join(work, "detector.onnx"), detector());
   return work;
 }
 
