@@ -1,5 +1,7 @@
 // What ONNX exporters spell out, put together again: the quantizers know these operators, not their parts.
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "io/onnx/import.h"
 #include "op/facts.h"
@@ -59,12 +61,32 @@ void gelu(Node* mul) {
   }
 }
 
+// A tensor with its last two axes swapped, as PyTorch's newer exporter writes the keys of attention: between two
+// reshapes, the first of which makes the axes in front one.
+void swap_between_reshapes(Node* last) {
+  const Node* turned = sole_call(last->arg(0), "transpose.int");
+  if (!turned) turned = sole_call(last->arg(0), "permute.default");
+  const Node* rows = turned ? sole_call(turned->arg(0), "reshape.default") : nullptr;
+  if (!rows || !rows->arg(0).is_node() || permutation_of(*turned) != std::vector<int64_t>{0, 2, 1}) return;
+  const TensorMeta *from = rows->arg(0).node()->meta.val.tensor(), *middle = rows->meta.val.tensor(),
+                   *to = last->meta.val.tensor();
+  if (!from || !middle || !to || from->sizes.size() < 3 || from->sizes.size() != to->sizes.size()) return;
+  SymShape swapped = from->sizes;
+  const size_t rank = swapped.size();
+  if (middle->sizes[1] != swapped[rank - 2] || middle->sizes[2] != swapped[rank - 1]) return;
+  std::swap(swapped[rank - 2], swapped[rank - 1]);
+  if (to->sizes != swapped) return;
+  const auto axis = static_cast<int64_t>(rank);
+  replace_with_call(last, "transpose.int", {rows->arg(0), axis - 2, axis - 1});
+}
+
 }  // namespace
 
 void fuse_onnx_patterns(Program& program) {
   fuse_integer_products(program);
   fuse_norms(program);
   for (Node* node : program.graph->nodes()) {
+    if (is_aten(node, "reshape.default")) swap_between_reshapes(node);
     if (is_aten(node, "matmul.default")) join_attention_parts(node);
     if (join_hard_curve(node) || join_silu(node)) continue;
     if (is_aten(node, "mul.Tensor")) gelu(node);

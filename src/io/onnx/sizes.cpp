@@ -121,6 +121,21 @@ void negate(OnnxCall& call) {
   call.set(std::move(out), call.is_vector(0));
 }
 
+// PyTorch's newer exporter takes the absolute value of the sizes of an expand, where -1 stands for 1.
+bool absolute(OnnxCall& call) {
+  std::vector<SymInt> out;
+  for (const SymInt& size : call.sizes(0)) {
+    const std::optional<int64_t> known = size.constant();
+    if (known && *known == INT64_MIN) return false;
+    const bool is_below = known ? *known < 0 : is_negated(size);
+    out.push_back(is_below ? compute(call, SizeArithmetic::kMul, size, SymInt(-1)) : size);
+    // A difference may have either sign.
+    if (out.back().to_string().find('-') != std::string::npos) return false;
+  }
+  call.set(std::move(out), call.is_vector(0));
+  return true;
+}
+
 void product(OnnxCall& call) {
   SymInt out = 1;
   for (const SymInt& size : call.sizes(0)) out = compute(call, SizeArithmetic::kMul, out, size);
@@ -166,6 +181,7 @@ bool import_sizes(OnnxCall& call) {
   if (op == "Gather" && call.is_constant(1) && call.rank(1) < 2) return gather_sizes(call), true;
   if ((op == "Slice" || op == "DynamicSlice") && all_integers(1)) return slice_sizes(call), true;
   if (op == "Neg") return negate(call), true;
+  if (op == "Abs") return absolute(call);
   if (op == "ReduceProd") return product(call), true;
   if (op == "Unsqueeze" && !call.is_vector(0)) return call.set(call.sizes(0), true), true;
   if (op == "Squeeze" && call.sizes(0).size() == 1) return call.set(call.sizes(0), false), true;
