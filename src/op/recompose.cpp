@@ -198,17 +198,21 @@ class Products {
     take_views(node);
   }
 
+  // matmul(x, matrix) and the row that is added to it, as models spell a linear layer that is no module; and
   // matmul(x, expand(matrix)), which is left of a linear layer whose rows do not lie one behind the other.
-  void recompose_spread(Node* node) {
-    Node* spread = node->arg(1).node();
-    Node* matrix = is_aten(spread, "expand.default") ? spread->arg(0).node() : nullptr;
-    if (!is_constant_matrix(matrix) || sizes_of(node)->empty()) return;
+  void recompose_matmul(Node* node) {
+    Node* factor = node->arg(1).node();
+    Node* matrix = is_aten(factor, "expand.default") ? factor->arg(0).node() : factor;
+    const SymShape* rows = sizes_of(node->arg(0).node());
+    if (!is_constant_matrix(matrix) || is_constant(node->arg(0)) || rows == nullptr || rows->size() < 2 ||
+        !same_but_for_last(*rows, *sizes_of(node), 1))
+      return;
     become(node, "linear.default", {node->arg(0), transposed(matrix, node)});
-    erase_unread({spread});
+    erase_unread({factor});
     Node* sum = node->users().size() == 1 ? node->users()[0] : nullptr;
-    if (!is_aten(sum, "add.Tensor") || sum->arg(0) != Argument(node) || !sum->kwargs().empty()) return;
-    Node* bias = sum->arg(1).node();
-    if (sizes_of(bias) && *sizes_of(bias) == SymShape{sizes_of(node)->back()} && constants_.count(bias->name()))
+    if (!is_aten(sum, "add.Tensor") || !sum->kwargs().empty()) return;
+    const Argument bias = sum->arg(sum->arg(0) == Argument(node) ? 1 : 0);
+    if (is_constant(bias) && sizes_of(bias.node()) && *sizes_of(bias.node()) == SymShape{sizes_of(node)->back()})
       become(sum, "linear.default", {node->arg(0), node->arg(1), bias});
   }
 
@@ -395,7 +399,7 @@ void recompose(Program& program) {
     if (!is_float(*node)) continue;
     if (is_aten(node, "addmm.default") || is_aten(node, "mm.default")) products.recompose(node);
     if (is_aten(node, "einsum.default")) products.recompose_einsum(node);
-    if (is_aten(node, "matmul.default")) products.recompose_spread(node);
+    if (is_aten(node, "matmul.default")) products.recompose_matmul(node);
     if (is_aten(node, "matmul.default")) join_attention_parts(node);
     if (!join_hard_curve(node)) join_silu(node);
   }

@@ -13,7 +13,8 @@ namespace qdq {
 //   convolutions whose padding is "same" or "valid"             to those with numbers, behind a pad if the sides differ
 //   addmm and mm of rows with a constant weight, bmm with one
 //     for the whole batch, and the views that make rows         to linear
-//   einsum of a tensor with a constant                          to linear
+//   matmul of a tensor with a constant matrix, and a row added
+//     to it; einsum of a tensor with a constant                 to linear
 //   batch norms of running statistics                           to batch_norm
 //   layer and group norms, whose statistics nobody reads        to layer_norm, group_norm
 //   max pools, whose indices nobody reads                       to max_pool2d, max_pool3d

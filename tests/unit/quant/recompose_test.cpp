@@ -83,6 +83,36 @@ TEST(Recompose, EinsumsWithAConstantAreLinearLayers) {
   EXPECT_EQ(einsum("bhd,hdk->bhk", {2, 3, 4}, {3, 4, 5}), "einsum.default") << "each head has its own weight";
 }
 
+// x @ W + b, with the constant as it is or turned, and the bias on either side.
+TEST(Recompose, ProductsWithAConstantMatrixAreLinearLayers) {
+  const auto product = [](const Shape& input, bool is_turned, int64_t bias_place, const Shape& bias = {5}) {
+    return recomposed(
+        input,
+        [&](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
+          Node* w = b.weight("w", is_turned ? Shape{5, 4} : Shape{4, 5});
+          Node* y = b.call("matmul.default", {x, is_turned ? b.call("transpose.int", {w, -1, -2}) : w});
+          if (bias_place < 0) return {y};
+          std::vector<Argument> sum = {y, b.weight("b", bias)};
+          if (bias_place == 0) std::swap(sum[0], sum[1]);
+          return {b.call("add.Tensor", sum)};
+        },
+        1e-5f);
+  };
+  EXPECT_EQ(product({2, 3, 4}, false, -1), "linear.default");
+  EXPECT_EQ(product({2, 3, 4}, true, -1), "linear.default");
+  EXPECT_EQ(product({3, 4}, false, 1), "linear.default");
+  EXPECT_EQ(product({2, 2, 3, 4}, true, 0), "linear.default");
+  EXPECT_EQ(product({3, 4}, false, 1, {3, 1}), "linear.default add.Tensor");
+  EXPECT_EQ(product({4}, false, -1), "matmul.default");
+}
+
+TEST(Recompose, ProductsWithABatchOfTheirOwnStay) {
+  const std::string calls = recomposed({3, 4}, [&](ProgramBuilder& b, Node* x) -> std::vector<Argument> {
+    return {b.call("matmul.default", {x, b.call("expand.default", {b.weight("w", {4, 5}), list({2, 4, 5})})})};
+  });
+  EXPECT_EQ(calls, "expand.default matmul.default");
+}
+
 // They are counted and quantized as such.
 TEST(Recompose, EinsumsAreQuantized) {
   ProgramBuilder b;
