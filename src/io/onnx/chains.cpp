@@ -76,6 +76,26 @@ Node* reversed(OnnxCall& call, Node* node, int64_t axis) {
   return call.call("flip.default", {node, Argument(Argument::List{axis})});
 }
 
+std::vector<Node*> split_parts(OnnxCall& call, Node* x, const std::vector<int64_t>& lengths, int64_t axis) {
+  std::vector<Node*> out;
+  int64_t all_lengths = 0;
+  bool is_possible = true;
+  for (const int64_t length : lengths)
+    is_possible &= length >= 0 && !__builtin_add_overflow(all_lengths, length, &all_lengths);
+  if (is_possible && call.import().is_constant(x) && call.extent(x, static_cast<size_t>(axis)) == all_lengths) {
+    int64_t from = 0;
+    for (const int64_t length : lengths) {
+      out.push_back(call.call("slice.Tensor", {x, axis, from, from + length}));
+      from += length;
+    }
+    return out;
+  }
+  Node* all = call.call("split_with_sizes.default", {x, OnnxCall::list(lengths), axis});
+  for (size_t i = 0; i < lengths.size(); ++i)
+    out.push_back(call.call("operator.getitem", {all, static_cast<int64_t>(i)}));
+  return out;
+}
+
 Node* constant_vector(OnnxCall& call, const std::vector<int64_t>& values) {
   return call.import().constant(Tensor::of<int64_t>({static_cast<int64_t>(values.size())}, values), "indices");
 }

@@ -28,6 +28,9 @@ Node* count_up(OnnxCall& call, const SymInt& count);
 Node* along_axis(OnnxCall& call, Node* vector, int64_t axis, size_t rank);
 // The elements in the opposite order along an axis.
 Node* reversed(OnnxCall& call, Node* node, int64_t axis);
+// Parts of these lengths along an axis, which fill it. Those of a constant are constants, such as the three matrices
+// that PyTorch's newer exporter takes from the one weight of a multi-head attention.
+std::vector<Node*> split_parts(OnnxCall& call, Node* x, const std::vector<int64_t>& lengths, int64_t axis);
 // A vector of integers that does not change.
 Node* constant_vector(OnnxCall& call, const std::vector<int64_t>& values);
 // Texts as a tensor.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "io/onnx/bag_loops.h"
+#include "io/onnx/chains.h"
 #include "io/onnx/import.h"
 #include "io/onnx/loop_trips.h"
 #include "io/onnx/node_order.h"
@@ -431,12 +432,10 @@ void split_to_sequence(OnnxCall& call) {
     if (each < 1 || size / each > kMost) call.refuse("divides ", size, " into parts of ", each);
     for (int64_t rest = size; rest > 0; rest -= each) parts.push_back(std::min(rest, each));
   }
-  Node* all = call.call("split_with_sizes.default", {call.tensor(0), OnnxCall::list(parts), axis});
   Values values;
-  for (size_t i = 0; i < parts.size(); ++i) {
+  for (Node* part : split_parts(call, call.tensor(0), parts, axis)) {
     OnnxValue value;
-    value.node = call.call("operator.getitem", {all, static_cast<int64_t>(i)});
-    if (is_dropped) value.node = call.call("squeeze.dim", {value.node, axis});
+    value.node = is_dropped ? call.call("squeeze.dim", {part, axis}) : part;
     values.push_back(std::move(value));
   }
   set_sequence(call, std::move(values));

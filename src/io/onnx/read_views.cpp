@@ -54,10 +54,12 @@ void split(OnnxCall& call) {
   }
   if (parts.size() != call.num_outputs())
     call.refuse("has ", call.num_outputs(), " outputs for ", parts.size(), " parts");
-  if (std::all_of(parts.begin(), parts.end(), [](const SymInt& length) { return length.is_constant(); })) {
-    Node* all = call.call("split_with_sizes.default", {x, call.list(parts), axis});
-    for (size_t i = 0; i < parts.size(); ++i)
-      call.set(call.call("operator.getitem", {all, static_cast<int64_t>(i)}), i);
+  std::vector<int64_t> lengths;
+  for (const SymInt& length : parts)
+    if (const std::optional<int64_t> known = length.constant()) lengths.push_back(*known);
+  if (lengths.size() == parts.size()) {
+    const std::vector<Node*> nodes = split_parts(call, x, lengths, axis);
+    for (size_t i = 0; i < nodes.size(); ++i) call.set(nodes[i], i);
     return;
   }
   SymInt from = 0;

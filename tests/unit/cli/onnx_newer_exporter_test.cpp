@@ -84,5 +84,24 @@ TEST(OnnxNewerExporter, AttentionIsOneOperator) {
   EXPECT_EQ(std::count(other.begin(), other.end(), attention), 0);
 }
 
+// The first of the three matrices in the weight of a multi-head attention whose query is another tensor than its keys.
+TEST(OnnxNewerExporter, PartsOfAWeightAreWeights) {
+  format::OnnxFile file =
+      file_of({onnx_node("Split", {"weight", "thirds"}, "w_q"), onnx_node("Split", {"bias", "thirds"}, "b_q"),
+               onnx_node("Transpose", {"w_q"}, "turned"), onnx_node("MatMul", {"x", "turned"}, "product"),
+               onnx_node("Add", {"product", "b_q"}, "y")});
+  for (size_t i : {0, 1})
+    for (const char* part : {"_k", "_v"}) file.nodes[i].outputs.push_back(file.nodes[i].outputs[0] + part);
+  file.nodes[2].attributes = {onnx_integers("perm", {1, 0})};
+  file.inputs.push_back({"x", DType::kF32, Dims{{std::nullopt, "length"}, {2, ""}, {4, ""}}});
+  file.initializers = {
+      {"weight", numbers({12, 4}, 3)}, {"bias", numbers({12}, 5)}, {"thirds", Tensor::of<int64_t>({3}, {4, 4, 4})}};
+  const Program program = load_onnx(format::write_onnx_file(file));
+  EXPECT_EQ(calls_of(program), std::vector<std::string>{"torch.ops.aten.linear.default"});
+  // Parts that do not fill the axis are still refused.
+  file.initializers[2].second = Tensor::of<int64_t>({3}, {4, 4, 5});
+  EXPECT_THROW(load_onnx(format::write_onnx_file(file)), Error);
+}
+
 }  // namespace
 }  // namespace qdq::onnx_newer_exporter_test
