@@ -9,6 +9,7 @@
 #include "io/pt2_archive.h"
 #include "io/pt2_metadata.h"
 #include "op/facts.h"
+#include "op/functional_write.h"
 #include "op/op.h"
 
 namespace qdq {
@@ -370,10 +371,10 @@ class ProgramReader {
   }
 
   void read_node(const Place& place) {
-    const Place target_place = place["target"];
-    std::string target = target_place.string();
+    std::string target = place["target"].string();
     // Python's own module is called _operator, everybody calls it operator.
     if (target.starts_with("_operator.")) target.erase(0, 1);
+    if (const std::string_view view = view_of_in_place(target); !view.empty()) target = view;
     const bool has_schema = !space_of(target).empty();
     const OpDef* op = has_schema ? find_op(target) : nullptr;
     const Place inputs_place = place["inputs"], outputs = place["outputs"];

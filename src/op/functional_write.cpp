@@ -21,6 +21,21 @@ bool has_functional_form(const Node& write) {
   return op != nullptr && op->functional != nullptr;
 }
 
+std::string_view view_of_in_place(std::string_view target) {
+  static constexpr std::pair<std::string_view, std::string_view> kViews[] = {
+      {"torch.ops.aten.squeeze_.default", "torch.ops.aten.squeeze.default"},
+      {"torch.ops.aten.squeeze_.dim", op::kSqueezeDim},
+      {"torch.ops.aten.squeeze_.dims", op::kSqueezeDims},
+      {"torch.ops.aten.unsqueeze_.default", op::kUnsqueeze},
+      {"torch.ops.aten.transpose_.default", op::kTranspose},
+      {"torch.ops.aten.swapaxes_.default", "torch.ops.aten.swapaxes.default"},
+      {"torch.ops.aten.swapdims_.default", "torch.ops.aten.swapdims.default"},
+      {"torch.ops.aten.t_.default", "torch.ops.aten.t.default"}};
+  for (const auto& [in_place, view] : kViews)
+    if (target == in_place) return view;
+  return {};
+}
+
 bool takes_part(const Node& view) { return view.is(op::kSlice) || view.is(op::kSelect); }
 
 std::vector<Node*> make_written(Graph& graph, Node& write, const std::vector<Node*>& chain,

@@ -1,6 +1,7 @@
 // Writing to a tensor, as calls that make new tensors.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,6 +10,10 @@ namespace qdq {
 
 // Whether there is an operator that makes what `write` writes to its first argument: relu for relu_, copy for copy_.
 bool has_functional_form(const Node& write);
+
+// The view that an operator stands for which changes in place only a tensor's sizes: "torch.ops.aten.unsqueeze.default"
+// for unsqueeze_; nothing for other operators. In an exported program all that reads the tensor later reads the result.
+std::string_view view_of_in_place(std::string_view target);
 
 // Whether the node takes a part that an operator can put back: slice and select.
 bool takes_part(const Node& view);

@@ -12,6 +12,7 @@
 #include "op/facts.h"
 #include "op/families.h"
 #include "op/infer.h"
+#include "op/targets.h"
 
 namespace qdq {
 
@@ -104,7 +105,8 @@ constexpr std::string_view kAlsoInPlace[] = {"abs",          "acos",        "aco
                                              "sinh",         "square",      "tan",
                                              "threshold",    "tril",        "triu",
                                              "true_divide",  "trunc",       "xlogy",
-                                             "clamp",        "clamp_min",   "clamp_max"};
+                                             "clamp",        "clamp_min",   "clamp_max",
+                                             "i0",           "lerp"};
 
 Value eval_in_place(const Call<Tensor>& call) {
   std::vector<Value> args;
@@ -174,6 +176,20 @@ void mark_those_that_take_strings(std::vector<OpDef>& ops) {
                          std::find(std::begin(kNames), std::end(kNames), local_name(op.target)) != std::end(kNames));
 }
 
+// Forms in place whose overload has another name than that of the functional one.
+constexpr std::pair<std::string_view, std::string_view> kOtherOverloads[] = {
+    {"pow_.Scalar", "pow.Tensor_Scalar"},
+    {"pow_.Tensor", "pow.Tensor_Tensor"},
+    {"floor_divide_.Tensor", "floor_divide.default"}};
+
+std::string functional_target(const OpDef& op) {
+  for (const auto& [in_place, functional] : kOtherOverloads)
+    if (op.target == op::aten(in_place)) return op::aten(functional);
+  std::string plain = op.target;
+  plain.erase(plain.rfind('_', plain.rfind('.')), 1);
+  return plain;
+}
+
 // "add_.Tensor" stands beside "add.Tensor". An operator without a functional form, such as zero_, has none; what writes
 // to another argument than its first (running statistics) is no in-place form.
 void pair_forms(std::vector<OpDef>& ops) {
@@ -185,10 +201,7 @@ void pair_forms(std::vector<OpDef>& ops) {
       continue;
     }
     op.in_place = &op;
-    std::string plain = op.target;
-    const size_t underscore = plain.rfind('_', plain.rfind('.'));
-    plain.erase(underscore, 1);
-    if (const auto found = by_target.find(plain); found != by_target.end()) {
+    if (const auto found = by_target.find(functional_target(op)); found != by_target.end()) {
       op.functional = found->second;
       found->second->in_place = &op;
     }

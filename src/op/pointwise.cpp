@@ -373,6 +373,10 @@ void add_functions_of_two(std::vector<OpDef>& ops) {
       infer_div_mode);
   add("aten::floor_divide(Tensor self, Tensor other) -> Tensor", eval_floor_divide);
   add("aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", eval_floor_divide);
+  add("aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", in_place<eval_floor_divide>,
+      infer_like_self);
+  add("aten::floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)", in_place<eval_floor_divide>,
+      infer_like_self);
   add("aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", eval_remainder);
   add("aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", eval_remainder);
   add("aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", eval_remainder);
@@ -406,6 +410,8 @@ void add_functions_of_two(std::vector<OpDef>& ops) {
   add("aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", eval_pow);
   add("aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", eval_pow);
   add("aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor", eval_pow);
+  add("aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)", in_place<eval_pow>, infer_like_self);
+  add("aten::pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)", in_place<eval_pow>, infer_like_self);
   add("aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<false>,
       infer_addc);
   add("aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", eval_addc<true>,

@@ -451,6 +451,8 @@ def arithmetic():
     for name in ("floor_divide.Scalar", "remainder.Scalar", "fmod.Scalar"):
         case(name, B(x), 0.75)
         case(name, small, 3)
+    case("floor_divide_.Tensor", small, by)
+    case("floor_divide_.Scalar", B(x), 0.75)
     holes = torch.tensor([nan, 1.0, 2.0, nan])
     for name in ("maximum", "minimum", "max.other", "min.other"):
         exact(name, B(x), B(rand(3, 4)))
@@ -465,6 +467,8 @@ def arithmetic():
     case("pow.Tensor_Tensor", special(), torch.tensor(3.0))
     case("pow.Scalar", 10000.0, rand(4, scale=1))
     case("pow.Scalar", 2, ints(4, low=0))
+    case("pow_.Scalar", B(x.abs()), -0.5)
+    case("pow_.Tensor", x.abs(), rand(3, 4))
     case("addcmul", B(x), rand(3, 4), y, value=0.5)
     case("addcdiv", B(x), rand(3, 4), y.abs() + 1, value=2.0)
 

@@ -206,6 +206,18 @@ TEST(LoadPt2, LeavesOutUnknownOperatorsOfPyTorchThatNobodyReads) {
   }
 }
 
+TEST(LoadPt2, ReadsViewsInPlaceAsTheViewsThatLaterCallsRead) {
+  const format::Bytes file = with_json("conv_net", "serialized_exported_program.json", [&](Json& program) {
+    for (Json& node : program["graph_module"]["graph"]["nodes"]) {
+      if (node["target"] != "torch.ops.aten.flatten.using_ints") continue;
+      node["target"] = "torch.ops.aten.transpose_.default";
+      node["inputs"][1]["name"] = "dim0";
+      node["inputs"].push_back({{"name", "dim1"}, {"arg", {{"as_int", 0}}}});
+    }
+  });
+  EXPECT_NE(to_text(*load_pt2(file).graph).find("transpose.int"), std::string::npos);
+}
+
 TEST(LoadPt2, SharesStoragesAsTheFileDoes) {
   for (const std::string file : {"shared", "shared_archive", "shared_archive28"}) {
     const Program program = golden(file);
