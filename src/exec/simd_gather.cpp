@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 #include "exec/simd.h"
 #include "kernel/rows.h"
@@ -189,9 +191,9 @@ class ScatterOp : public CompiledOp {
     const bool fits = source == nullptr || (source->dtype() == x.dtype() && source->dim() == x.dim());
     if (x.dim() == 0 || x.dtype() == DType::kString || is_complex(x.dtype()) || !fits)
       return run_reference(call, "its input is a number, or values are complex, strings or of another dtype");
-    const Pick how = call.size() > 4 ? reduction_of(call) : how_;
-    if (how == Pick::kRead) return run_reference(call, "it multiplies or averages, or leaves out what was there");
-    if (how != Pick::kWrite && !is_f32(x)) return run_reference(call, "it combines other numbers than float32");
+    const Reduction how = call.size() > 4 ? reduction_of(call) : Reduction{how_, false, {}};
+    if (how.pick == Pick::kRead) return run_reference(call, "it multiplies");
+    if (how.pick != Pick::kWrite && !is_f32(x)) return run_reference(call, "it combines other numbers than float32");
     infer_call(call);
     const Tensor index = index_of(call);
     for (int64_t a = 0; source != nullptr && a < x.dim(); ++a)
@@ -199,16 +201,41 @@ class ScatterOp : public CompiledOp {
     Tensor values = source != nullptr ? *source : Tensor::full({}, x.dtype(), call.number(3)).expand(index.sizes());
     if (values.storage() == x.storage()) values = values.clone();
     const Tensor out = in_place_ || may_overwrite(x) ? x : x.clone();
-    picking_of(call, index, out, values).run(size_of(x.dtype()), how);
+    if (how.start) {
+      const Tensor start = Tensor::full({}, DType::kF32, *how.start).expand(index.sizes());
+      picking_of(call, index, out, start).run(sizeof(float), Pick::kWrite);
+    }
+    picking_of(call, index, out, values).run(size_of(x.dtype()), how.pick);
+    if (how.averages) divide_by_counts(call, index, !how.start, out);
     return out;
   }
 
  private:
-  // kRead: none of those.
-  static Pick reduction_of(const Call<Tensor>& call) {
+  struct Reduction {
+    Pick pick;                   // kRead: none of those
+    bool averages = false;       // sums are divided by their counts
+    std::optional<float> start;  // takes the place of what stood where something is written, and changes no result
+  };
+
+  static Reduction reduction_of(const Call<Tensor>& call) {
     const std::string& name = call.string(4);
-    if (!call.boolean(5)) return Pick::kRead;
-    return name == "sum" ? Pick::kAdd : name == "amax" ? Pick::kMax : name == "amin" ? Pick::kMin : Pick::kRead;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    Reduction out{name == "amax" ? Pick::kMax : name == "amin" ? Pick::kMin : Pick::kAdd, name == "mean", {}};
+    if (name == "prod") out.pick = Pick::kRead;
+    if (!call.boolean(5)) out.start = name == "amax" ? -kInfinity : name == "amin" ? kInfinity : -0.0f;
+    return out;
+  }
+
+  // What stood at a place counts as one more.
+  static void divide_by_counts(const Call<Tensor>& call, const Tensor& index, bool counts_self, const Tensor& out) {
+    const Tensor counts = Tensor::full(out.sizes(), DType::kF32, 0),
+                 one = Tensor::full({}, DType::kF32, 1).expand(index.sizes());
+    picking_of(call, index, counts, one).run(sizeof(float), Pick::kAdd);
+    const Tensor sums = out.contiguous();
+    for (size_t i = 0; i < counts.span<float>().size(); ++i)
+      if (const float count = counts.data<float>()[i]; count > 0)
+        sums.data<float>()[i] /= count + (counts_self ? 1 : 0);
+    if (sums.storage() != out.storage()) out.copy_from(sums);
   }
 
   bool in_place_;

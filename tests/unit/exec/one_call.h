@@ -21,13 +21,14 @@ struct OneCall {
   Program program;
   std::vector<Tensor> inputs;
 
-  OneCall(const std::string& op, const std::vector<std::variant<Tensor, Argument>>& arguments) {
+  OneCall(const std::string& op, const std::vector<std::variant<Tensor, Argument>>& arguments,
+          Node::Kwargs kwargs = {}) {
     std::vector<Argument> args;
     for (const auto& argument : arguments) {
       if (const Argument* plain = std::get_if<Argument>(&argument)) args.push_back(*plain);
       else args.emplace_back(input(std::get<Tensor>(argument)));
     }
-    finish(program.graph->call("torch.ops." + op, args));
+    finish(program.graph->call("torch.ops." + op, args, std::move(kwargs)));
   }
   OneCall(const std::string& op, const std::vector<Tensor>& list, const Argument& more) {
     Argument::List all;

@@ -131,21 +131,22 @@ TEST(SimdMoves, ElementsOfAnyDtypeAreMovedAlongAnyAxis) {
 }
 
 // Sums of floats go in the order of their indices; the reference's are in double.
+void expect_nearly_equal(OneCall call, const std::string& what) {
+  const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
+  for (int64_t i = 0; i < expected.numel(); ++i)
+    EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5) << what << " at " << i;
+}
+
 TEST(SimdMoves, NumbersAreAddedAtIndices) {
   const Tensor x = counting({6, 5, 4}, 0.0719f, -1.f);
-  const auto expect_near = [](OneCall call, const std::string& what) {
-    const Tensor expected = *call.run_reference()[0].get_if<Tensor>(), found = *call.run_fast()[0].get_if<Tensor>();
-    for (int64_t i = 0; i < expected.numel(); ++i)
-      EXPECT_NEAR(found.data<float>()[i], expected.data<float>()[i], 1e-5) << what << " at " << i;
-  };
   for (const int axis : {0, 1, 2}) {
     Shape sizes = x.sizes();
     sizes[static_cast<size_t>(axis)] = 30;
     const Tensor places = integers({30}, x.size(axis)), index = integers({5, 5, 4}, x.size(axis));
-    expect_near(OneCall("aten.index_add.default", {x, Argument(axis), places, counting(sizes, 0.113f, -1.f)}),
-                concat("index_add along ", axis));
-    expect_near(OneCall("aten.scatter_add.default", {x, Argument(axis), index, counting({5, 6, 4}, 0.3f, 0.f)}),
-                concat("scatter_add along ", axis));
+    expect_nearly_equal(OneCall("aten.index_add.default", {x, Argument(axis), places, counting(sizes, 0.113f, -1.f)}),
+                        concat("index_add along ", axis));
+    expect_nearly_equal(OneCall("aten.scatter_add.default", {x, Argument(axis), index, counting({5, 6, 4}, 0.3f, 0.f)}),
+                        concat("scatter_add along ", axis));
   }
 }
 
@@ -159,6 +160,20 @@ TEST(SimdMoves, ExtremesAreScatteredAsInTheReference) {
   const Tensor whole = integers({6, 5}, 90).to(DType::kF32), added = integers({4, 5}, 90).to(DType::kF32);
   OneCall("aten.scatter_reduce.two", {whole, Argument(0), integers({4, 5}, 6), added, Argument(std::string("sum"))})
       .expect_equal("sum");
+}
+
+// As graph networks take the largest, the mean and the softmax of a node's neighbours.
+TEST(SimdMoves, ScatteringCanAverageAndLeaveOutWhatWasThere) {
+  for (const bool counts_self : {false, true})
+    for (const int axis : {0, 1, -1})
+      for (const char* how : {"sum", "mean", "amax", "amin"}) {
+        const Tensor x = counting({6, 5, 4}, 0.113f, -5.f), index = integers({9, 4, 3}, 3),
+                     values = counting({9, 5, 4}, 0.37f, -7.f);
+        const std::vector<std::variant<Tensor, Argument>> arguments{
+            x, Argument(axis), axis == 0 ? index : integers({4, 3, 3}, 4), values, Argument(std::string(how))};
+        expect_nearly_equal(OneCall("aten.scatter_reduce.two", arguments, {{"include_self", counts_self}}),
+                            concat(how, " along ", axis));
+      }
 }
 
 TEST(SimdMoves, AnIndexOutsideIsRefusedAndOneFromTheEndCounts) {
