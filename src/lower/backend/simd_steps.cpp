@@ -273,6 +273,33 @@ class SimdSteps : public StepBackend {
     return found;
   }
 
+  // How many rows of rows the repeated operand is written out for at once, 0 if the kernel repeats it: where it would
+  // take a few elements at a time, as one number beside a row (the weights of a pool by attention), or few channels.
+  static int64_t pieces_together(const Repetition& shape) {
+    constexpr int64_t kShort = 64, kLong = 4096;
+    const int64_t whole = shape.rows * shape.n;
+    if (!shape.repeats || shape.rows == 1 || shape.n >= kShort) return 0;
+    if (shape.n > 1 && (shape.outer == 1 || whole >= kLong)) return 0;
+    return std::clamp<int64_t>(kLong / std::max<int64_t>(whole, 1), 1, std::max<int64_t>(shape.outer, 1));
+  }
+
+  // Writes each of `count` pieces `times` times.
+  static void repeat_pieces(const std::byte* from, int64_t count, int64_t times, int64_t bytes, std::byte* to) {
+    for (int64_t i = 0; i < count; ++i, from += bytes, to += times * bytes) {
+      if (bytes == 1) {
+        std::fill_n(to, times, *from);
+        continue;
+      }
+      if (bytes == 4) {
+        std::fill_n(f32(to), times, *f32(from));
+        continue;
+      }
+      const auto filled = [&](int64_t done) { return static_cast<size_t>(std::min(done, times - done) * bytes); };
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+      for (int64_t done = 1; done < times; done *= 2) std::memcpy(to + done * bytes, to, filled(done));
+    }
+  }
+
   static Compiled binary(const Plan& plan, const PlanStep& step) {
     const PlanBuffer &a = plan.buffers[step.inputs[0]], &b = plan.buffers[step.inputs[1]],
                      &out = plan.buffers[step.output];
@@ -281,35 +308,38 @@ class SimdSteps : public StepBackend {
     if (a_shape->repeats && b_shape->repeats) return "two operands that are repeated";
     const Repetition shape = a_shape->repeats ? *a_shape : *b_shape;
     const Requantization requantization = qdq::requantization(plan, step);
-    const kernel::RealRows x = rows_of(a, a_shape->repeats ? 0 : shape.n),
-                           y = rows_of(b, b_shape->repeats ? 0 : shape.n);
-    const int64_t x_step = (a_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(a.dtype));
-    const int64_t y_step = (b_shape->repeats ? 1 : shape.rows) * shape.n * static_cast<int64_t>(size_of(b.dtype));
-    const int64_t out_step = shape.rows * shape.n * static_cast<int64_t>(size_of(out.dtype));
+    const PlanBuffer& repeated = a_shape->repeats ? a : b;
+    const auto width = static_cast<int64_t>(size_of(repeated.dtype));
+    const int64_t whole = shape.rows * shape.n, together = pieces_together(shape);
+    const int64_t rows = together > 0 ? 1 : shape.rows;
+    const kernel::RealRows x = rows_of(a, together == 0 && a_shape->repeats ? 0 : shape.n),
+                           y = rows_of(b, together == 0 && b_shape->repeats ? 0 : shape.n);
+    const int64_t x_step = (a_shape->repeats ? shape.n : whole) * static_cast<int64_t>(size_of(a.dtype));
+    const int64_t y_step = (b_shape->repeats ? shape.n : whole) * static_cast<int64_t>(size_of(b.dtype));
+    const int64_t out_step = whole * static_cast<int64_t>(size_of(out.dtype));
     const bool is_add = step.kind() == Kind::kAdd;
     const float first = requantization.multiplier[0], second = is_add ? requantization.multiplier[1] : 0.0f;
-    // One number beside a row, as the weights of a pool by attention: it is repeated, or each row would be a number.
-    const bool is_number = shape.n == 1 && shape.rows > 1;
-    const PlanBuffer& repeated = a_shape->repeats ? a : b;
-    const auto width = static_cast<size_t>(is_number ? size_of(repeated.dtype) : 0);
-    const int64_t rows = is_number ? 1 : shape.rows, n = is_number ? shape.rows : shape.n;
     return made(
         is_add ? "add" : "mul",
         [=, repeats_a = a_shape->repeats, to = requantize_of(requantization, out)](auto inputs, std::byte* output,
                                                                                    std::byte* scratch) {
           kernel::RealRows left = x, right = y;
-          for (int64_t i = 0; i < shape.outer; ++i) {
+          for (int64_t i = 0; i < shape.outer; i += std::max<int64_t>(together, 1)) {
             left.data = inputs[0] + i * x_step;
             right.data = inputs[1] + i * y_step;
-            const std::byte*& number = repeats_a ? left.data : right.data;
-            if (width == 1) std::fill_n(scratch, n, *number);
-            if (width == 4) std::fill_n(f32(scratch), n, *f32(number));
-            if (width > 0) number = scratch;
+            int64_t n = shape.n;
+            if (together > 0) {
+              const int64_t pieces = std::min(together, shape.outer - i);
+              const std::byte*& piece = repeats_a ? left.data : right.data;
+              repeat_pieces(piece, pieces, shape.rows, shape.n * width, scratch);
+              piece = scratch;
+              n = left.row_stride = right.row_stride = pieces * whole;
+            }
             if (is_add) kernel::add_rows(left, first, right, second, rows, n, to, output + i * out_step);
             else kernel::mul_rows(left, right, first, rows, n, to, output + i * out_step);
           }
         },
-        width * static_cast<size_t>(n));
+        static_cast<size_t>(together * whole * width));
   }
 
   static Compiled prelu(const Plan& plan, const PlanStep& step) {
