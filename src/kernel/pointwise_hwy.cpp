@@ -261,6 +261,17 @@ void sign_f32(const float* x, int64_t n, float* out) {
 
 void scale_channels_f32(const float* x, int64_t outer, int64_t channels, int64_t inner, const float* scale,
                         const float* shift, float* out) {
+  if (inner == 1) {  // the channels are the rows, as behind a linear layer
+    parallel_for(outer, std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(channels, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t row = begin; row < end; ++row) {
+                     float* to = out + row * channels;
+                     HWY_DYNAMIC_DISPATCH(mul)(x + row * channels, scale, channels, to);
+                     if (shift) HWY_DYNAMIC_DISPATCH(add)(to, shift, channels, to);
+                   }
+                 });
+    return;
+  }
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(inner, 1));
   parallel_for(outer * channels, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

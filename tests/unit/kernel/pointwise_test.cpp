@@ -138,19 +138,20 @@ TEST(Pointwise, BinaryLoops) {
 }
 
 TEST(Pointwise, ScaleChannels) {
-  for (int64_t inner : {1, 13}) {
-    const auto x = data(2 * 3 * inner, 3);
-    const std::vector<float> scale = {0.5f, -2.3f, 7}, shift = {1, 2, 0.7f};
-    std::vector<float> out(x.size()), plain(x.size()), want, want_plain;
-    for (int64_t i = 0; i < 6 * inner; ++i) {
-      const float product = at(x, i) * at(scale, i / inner % 3);
+  for (const auto& [channels, inner] : {std::pair<int64_t, int64_t>{3, 1}, {3, 13}, {37, 1}}) {
+    const auto x = data(2 * channels * inner, 3), scale = data(channels, 5), shift = data(channels, 7);
+    std::vector<float> out(x.size()), plain(x.size()), itself = x, want, want_plain;
+    for (int64_t i = 0; i < 2 * channels * inner; ++i) {
+      const float product = at(x, i) * at(scale, i / inner % channels);
       want_plain.push_back(product);
-      want.push_back(product + at(shift, i / inner % 3));
+      want.push_back(product + at(shift, i / inner % channels));
     }
-    scale_channels_f32(x.data(), 2, 3, inner, scale.data(), shift.data(), out.data());
-    scale_channels_f32(x.data(), 2, 3, inner, scale.data(), nullptr, plain.data());
+    scale_channels_f32(x.data(), 2, channels, inner, scale.data(), shift.data(), out.data());
+    scale_channels_f32(x.data(), 2, channels, inner, scale.data(), nullptr, plain.data());
+    scale_channels_f32(itself.data(), 2, channels, inner, scale.data(), shift.data(), itself.data());
     expect_equal(out, want, "scale and shift");
     expect_equal(plain, want_plain, "scale");
+    expect_equal(itself, want, "in place");
   }
 }
 
