@@ -215,6 +215,29 @@ template <Window window> Value eval_window(const Call<Tensor>& call) {
   return exact.to(meta.dtype);
 }
 
+// The frequencies of a Fourier transform over n samples that are d apart: [0, 1, ..., -2, -1] / (n d), as
+// aten/src/ATen/native/SpectralOps.cpp multiplies; of rfft those from 0 on, with n / 2 as the last.
+template <bool one_sided> MetaValue infer_frequencies(const Call<TensorMeta>& call) {
+  const int64_t n = call.integer(0);
+  QDQ_CHECK(n > 0, kInvalidArgument, call.op().target, " got the length ", n);
+  const DType dtype = call.dtype(*place_of(call, "dtype"), DType::kF32);
+  QDQ_CHECK(is_floating(dtype), kInvalidArgument, call.op().target, " makes floats, not ", to_string(dtype));
+  return tensor_meta(dtype, {SymInt(one_sided ? n / 2 + 1 : n)});
+}
+template <bool one_sided> Value eval_frequencies(const Call<Tensor>& call) {
+  const TensorMeta meta = result_meta(call);
+  const int64_t n = call.integer(0);
+  const double by = 1.0 / (static_cast<double>(n) * call.number(1));
+  const bool is_wide = meta.dtype == DType::kF64;
+  const Tensor out = Tensor::empty(constant_shape(meta.sizes), is_wide ? DType::kF64 : DType::kF32);
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const int64_t turns = one_sided || i < (n + 1) / 2 ? i : i - n;
+    if (is_wide) out.data<double>()[i] = static_cast<double>(turns) * by;
+    else out.data<float>()[i] = static_cast<float>(turns) * static_cast<float>(by);
+  }
+  return out.to(meta.dtype);
+}
+
 // Random numbers: the shape is known, but a result that repeats cannot be drawn.
 Value refuse_random(const Call<Tensor>& call) {
   fail(
@@ -333,6 +356,8 @@ void add_create_ops(std::vector<OpDef>& ops) {
   add("logspace(Scalar start, Scalar end, int steps, float base=10.", "", infer_line, eval_line);
   add("eye(SymInt n", "", infer_eye, eval_eye);
   add("eye.m(SymInt n, SymInt m", "", infer_eye, eval_eye);
+  add("fft_fftfreq(int n, float d=1.", "", infer_frequencies<false>, eval_frequencies<false>);
+  add("fft_rfftfreq(int n, float d=1.", "", infer_frequencies<true>, eval_frequencies<true>);
   add_windows(ops);
   add_random_ops(ops);
   ops.push_back(define(concat("aten::tril_indices(int row, int col, int offset=0", kIntegers),

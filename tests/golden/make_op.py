@@ -1347,6 +1347,11 @@ def more_creations():
     exact("new_empty_strided", x, [0, 3], [3, 1], dtype=s64)
     case("linspace", -1, 2.5, 7)
     case("linspace", 3, 3, 1)
+    for name in ("fft_fftfreq", "fft_rfftfreq"):
+        for n in (1, 6, 7):
+            exact(name, n)
+        exact(name, 96, 0.3)
+        exact(name, 5, 2.5, dtype=f64)
     case("linspace", 0, 10, 4, dtype=s32)
     case("linspace", 5, -5, 6, dtype=f64)
     case("linspace.Tensor_Tensor", torch.tensor(0.5), torch.tensor(2), 5)
