@@ -134,6 +134,13 @@ Value store_in_self(const Call<Tensor>& call, const Tensor& result) {
   return self;
 }
 
+Value eval_in_place(const Call<Tensor>& call) {
+  std::vector<Value> args;
+  for (size_t i = 0; i < call.size(); ++i) args.push_back(call[i]);
+  const Value result = run_op<Tensor>(*call.op().functional, std::move(args));
+  return store_in_self(call, *result.get_if<Tensor>());
+}
+
 Rows rows_along(const Tensor& x, const std::vector<size_t>& axes) {
   std::vector<bool> inner(x.sizes().size(), false);
   for (size_t axis : axes) inner[axis] = true;

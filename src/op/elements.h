@@ -143,6 +143,8 @@ double p_norm(const double* x, int64_t n, double p);
 // An operator on self that writes its result to self's bytes and returns self. The functional form may return any float
 // for a float self, but not a float for an integer self.
 Value store_in_self(const Call<Tensor>& call, const Tensor& result);
+// The result of the functional form, stored in self.
+Value eval_in_place(const Call<Tensor>& call);
 template <Eval F> Value in_place(const Call<Tensor>& call) {
   const Value value = F(call);
   return store_in_self(call, *value.get_if<Tensor>());

@@ -108,13 +108,6 @@ constexpr std::string_view kAlsoInPlace[] = {"abs",          "acos",        "aco
                                              "clamp",        "clamp_min",   "clamp_max",
                                              "i0",           "lerp"};
 
-Value eval_in_place(const Call<Tensor>& call) {
-  std::vector<Value> args;
-  for (size_t i = 0; i < call.size(); ++i) args.push_back(call[i]);
-  const Value result = run_op<Tensor>(*call.op().functional, std::move(args));
-  return store_in_self(call, *result.get_if<Tensor>());
-}
-
 // "add.Tensor(...)" -> "add"
 std::string_view without_overload(std::string_view name) { return name.substr(0, name.find('.')); }
 

@@ -1626,6 +1626,7 @@ def complex_numbers():
         case(name + ".Tensor", x, rand(4), tol=tol)
         case(name + ".Tensor", rand(3, 1), y, tol=tol)
         case(name + ".Tensor", x, 2.5, tol=tol)
+        case(name + "_.Tensor", x.clone(), rand(4), tol=tol)
     case("add.Tensor", x, y, alpha=3, tol=tol)
     for name in ("sum", "mean"):
         case(name, x, tol=tol)
