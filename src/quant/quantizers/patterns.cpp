@@ -168,6 +168,16 @@ std::vector<PatternChain> PatternAnnotator::chains(const PatternRow& row, size_t
   return out;
 }
 
+bool PatternAnnotator::divides() const {
+  return std::any_of(policy_.rows.begin(), policy_.rows.end(), [](const PatternRow& row) {
+    return std::any_of(row.places.begin(), row.places.end(), [](const PatternPlace& place) {
+      const std::vector<std::string_view> words = words_of(place.operators);
+      return std::any_of(words.begin(), words.end(),
+                         [](std::string_view word) { return word == "aten.div" || word.starts_with("aten.div."); });
+    });
+  });
+}
+
 void PatternAnnotator::take(const PatternRow& row, const PatternChain& chain) {
   Node *first = chain[0], *last = chain.back();
   for (size_t i = 0; i < chain.size(); ++i) {

@@ -134,7 +134,7 @@ class PatternAnnotator {
   PatternAnnotator(const PatternPolicy& policy, PatternSetting setting, Program& program, Annotations& annotations,
                    uint64_t began)
       : policy_(policy), setting_(std::move(setting)), program_(program), annotations_(annotations), began_(began),
-        positions_(*program.graph) {}
+        positions_(*program.graph, divides()) {}
 
   // All rows in their order, as far as the setting's mode has them.
   void run();
@@ -160,6 +160,8 @@ class PatternAnnotator {
   bool hand_on(Node* node, const PatternRow& row);
 
  private:
+  // Whether a row takes divisions.
+  bool divides() const;
   std::vector<PatternChain> chains(const PatternRow& row, size_t length) const;
   void take(const PatternRow& row, const PatternChain& chain);
   bool is_behind_quantized(const PatternRow& row, Node* first);

@@ -47,9 +47,10 @@ bool learns(const Node& node) {
 
 }  // namespace
 
-Positions::Positions(const Graph& graph) {
+Positions::Positions(const Graph& graph, bool divides) {
   find_those_of_integers(graph);
   find_those_for_integers(graph);
+  if (!divides) find_divisors(graph);
 }
 
 void Positions::find_those_of_integers(const Graph& graph) {
@@ -80,11 +81,32 @@ void Positions::find_those_for_integers(const Graph& graph) {
   }
 }
 
+void Positions::find_divisors(const Graph& graph) {
+  std::unordered_set<const Node*> views;  // of what a product reads
+  std::vector<Node*> nodes = graph.nodes();
+  std::reverse(nodes.begin(), nodes.end());
+  for (const Node* node : nodes) {
+    const std::vector<Node*>& users = node->users();
+    if (node->op() != Node::Op::kCallFunction || users.empty()) continue;
+    const auto divides = [&](const Node* user) {
+      return (is_a(*user, Family::kDivide) && user->arg(0).node() != node) || divisors_.count(user) != 0;
+    };
+    const auto leads = [&](const Node* user) { return products_.count(user) + views.count(user) != 0; };
+    const bool leads_to_product = std::any_of(users.begin(), users.end(), leads);
+    if (is_a(*node, Family::kMatmul) && (leads_to_product || std::any_of(users.begin(), users.end(), divides)))
+      products_.insert(node);
+    if (is_a(*node, Family::kView) && leads_to_product) views.insert(node);
+    if (!learns(*node) && std::all_of(users.begin(), users.end(), divides)) divisors_.insert(node);
+  }
+}
+
 std::string_view Positions::obstacle(const Node& node) const {
   if (is_counted(node)) return {};  // no floats
   if (of_integers_.count(&node) != 0)
     return "it computes positions, sizes or masks from integers, and rounding would move them";
   if (for_integers_.count(&node) != 0) return "only integers are taken of its result, and rounding would change them";
+  if (divisors_.count(&node) + products_.count(&node) != 0)
+    return "its result divides, and rounding a small divisor would multiply quotients";
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "quant/explain.h"
 #include "quant/fx/qconfig_mapping_quantizer.h"
 #include "quant/pt2e.h"
+#include "quant/quantizers/pattern_quantizer.h"
 #include "quant/quantizers/xnnpack_quantizer.h"
 
 namespace qdq::positions_test {
@@ -55,6 +56,57 @@ TEST(Positions, StayInFloat) {
 TEST(Positions, StayInFloatInFxGraphMode) {
   QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("qnnpack"));
   expect_left(prepare_pt2e(turned(), quantizer));
+}
+
+// y / (sum + small), with a sum that is a feature, too, in the second case.
+Program divided(bool is_read_otherwise) {
+  ProgramBuilder b;
+  Node* x = b.input("x", {2, 8});
+  Node* weight = b.call("linear.default", {x, b.weight("weight", {8, 8}), b.weight("bias", {8})}, "layer");
+  Node* sum = b.call("add.Tensor", {b.call("slice.Tensor", {weight, 1, 0, 1}), b.weight("small", {1})}, "sum");
+  Node* quotient = b.call("div.Tensor", {x, sum});
+  return is_read_otherwise ? b.finish({quotient, sum}) : b.finish({quotient});
+}
+
+TEST(Positions, DivisorsStayInFloat) {
+  XNNPACKQuantizer quantizer;
+  quantizer.set_global(get_symmetric_quantization_config());
+  const Explanation alone = of_module(prepare_pt2e(divided(false), quantizer), "sum");
+  EXPECT_EQ(to_string(alone.outcome), "float");
+  EXPECT_NE(alone.reason.find("its result divides"), std::string::npos) << alone.reason;
+  EXPECT_EQ(to_string(of_module(prepare_pt2e(divided(true), quantizer), "sum").outcome), "quantized");
+  EXPECT_EQ(to_string(of_module(prepare_pt2e(divided(false), quantizer), "layer").outcome), "quantized");
+}
+
+TEST(Positions, DivisorsStayInFloatInFxGraphMode) {
+  QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("qnnpack"));
+  EXPECT_EQ(to_string(of_module(prepare_pt2e(divided(false), quantizer), "sum").outcome), "float");
+  EXPECT_EQ(to_string(of_module(prepare_pt2e(divided(true), quantizer), "sum").outcome), "quantized");
+}
+
+// Linear attention: the last column of the second product divides the others.
+TEST(Positions, ProductsOfDivisorsStayInFloat) {
+  ProgramBuilder b;
+  Node* x = b.call("relu.default", {b.input("x", {4, 8})}, "features");
+  Node* first = b.call("matmul.default", {b.call("t.default", {x}), x}, "first");
+  Node* both = b.call("matmul.default", {x, b.call("t.default", {first})}, "second");
+  Node* quotient = b.call("div.Tensor", {b.call("slice.Tensor", {both, 1, 0, 7}),
+                                         b.call("add.Tensor", {b.call("slice.Tensor", {both, 1, 7, 8}), 1e-5})});
+  Node* other = b.call("matmul.default", {b.call("t.default", {x}), quotient}, "other");
+  PatternQuantizer quantizer("products", {{.name = "products", .places = {{{.operators = "aten.matmul aten.relu"}}}}});
+  quantizer.set_global(get_symmetric_quantization_config());
+  const Prepared prepared = prepare_pt2e(b.finish({other}), quantizer);
+  for (const char* left : {"first", "second"}) EXPECT_EQ(to_string(of_module(prepared, left).outcome), "float") << left;
+  for (const char* taken : {"features", "other"})
+    EXPECT_EQ(to_string(of_module(prepared, taken).outcome), "quantized") << taken;
+}
+
+// Integers that are divided need divisors in integers.
+TEST(Positions, DivisorsAreQuantizedWhereDivisionsAre) {
+  PatternQuantizer quantizer("divides",
+                             {{.name = "sums, quotients", .places = {{{.operators = "aten.add aten.div"}}}}});
+  quantizer.set_global(get_symmetric_quantization_config());
+  EXPECT_EQ(to_string(of_module(prepare_pt2e(divided(false), quantizer), "sum").outcome), "quantized");
 }
 
 TEST(Positions, AreQuantizedAsPyTorchDoesThatIfAsked) {
