@@ -148,7 +148,17 @@ std::string norm_weight(AtenCall& call) {
   return call.file().constant(Tensor::full(call.integers(1), dtype, 1), call.node().name() + "_constant");
 }
 
+// Of one element it leaves the bias. ONNX Runtime 1.21 refuses the operator there ("must be larger than 1").
+void norm_of_one_element(AtenCall& call) {
+  const std::string zeros = call.emit("Sub", {call.tensor(0), call.tensor(0)});
+  if (call.is_none(3)) return call.same_as(zeros);
+  call.finish("Add", {zeros, call.tensor(3)});
+}
+
 void layer_norm(AtenCall& call) {
+  const Argument::List& sizes = call.arg(1).list();
+  const auto is_one = [](const Argument& size) { return size.integer() == 1; };
+  if (std::all_of(sizes.begin(), sizes.end(), is_one)) return norm_of_one_element(call);
   call.finish("LayerNormalization", {call.tensor(0), norm_weight(call), call.optional_tensor(3)},
               {"axis", -static_cast<int64_t>(call.arg(1).list().size()), "epsilon", call.number(4)});
 }

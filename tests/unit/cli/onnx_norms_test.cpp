@@ -196,5 +196,25 @@ TEST(OnnxNorms, VariancesAreOneOperator) {
   EXPECT_TRUE(bitwise_equal(run(other, x).at(0), Tensor::of<float>({2}, {3, 24})));
 }
 
+// ONNX Runtime refuses LayerNormalization over a single element.
+TEST(OnnxNorms, OfOneElementAreWrittenAsTheirBias) {
+  for (const bool has_bias : {false, true}) {
+    format::OnnxFile file;
+    file.ir_version = 8;
+    file.opsets = {{"", 17}};
+    file.inputs.push_back({"x", DType::kF32, Dims{{std::nullopt, "batch"}, {3, ""}, {1, ""}}});
+    file.initializers = {{"weight", Tensor::full({1}, DType::kF32, 2)}, {"bias", Tensor::full({1}, DType::kF32, 0.5)}};
+    file.nodes = {onnx_node("LayerNormalization", {"x", "weight"}, "y")};
+    if (has_bias) file.nodes[0].inputs.emplace_back("bias");
+    file.outputs.push_back({"y", std::nullopt, std::nullopt});
+    const std::vector<std::byte> saved = save_onnx(load_onnx(format::write_onnx_file(file)));
+    for (const format::OnnxNode& node : format::read_onnx_file(saved).nodes)
+      EXPECT_NE(node.op_type, "LayerNormalization");
+    const Tensor x = Tensor::of<float>({2, 3, 1}, {1, -2, 3, 4, 5, 6});
+    EXPECT_TRUE(bitwise_equal(Interpreter(load_onnx(saved), {}).run({{x}})[0].contiguous(),
+                              Tensor::full({2, 3, 1}, DType::kF32, has_bias ? 0.5 : 0)));
+  }
+}
+
 }  // namespace
 }  // namespace qdq::onnx_norms_test
