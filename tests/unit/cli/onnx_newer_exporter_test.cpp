@@ -22,13 +22,6 @@ format::OnnxFile file_of(std::vector<format::OnnxNode> nodes) {
   return file;
 }
 
-std::vector<std::string> calls_of(const Program& program) {
-  std::vector<std::string> out;
-  for (const Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kCallFunction) out.emplace_back(node->target());
-  return out;
-}
-
 const SymShape& sizes_of_output(const Program& program) {
   return program.graph->output_node()->arg(0).list()[0].node()->meta.val.tensor()->sizes;
 }

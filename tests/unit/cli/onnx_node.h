@@ -1,4 +1,4 @@
-// Nodes of ONNX graphs and their attributes, as tests of the command line build them.
+// Nodes of ONNX graphs and their attributes, as tests of the command line build them, and the calls that they become.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "format/onnx_file.h"
+#include "graph/program.h"
 
 namespace qdq {
 
@@ -32,6 +33,13 @@ inline format::OnnxAttribute onnx_integers(const std::string& name, std::vector<
   out.name = name;
   out.kind = format::OnnxKind::kInts;
   out.ints = std::move(values);
+  return out;
+}
+
+inline std::vector<std::string> calls_of(const Program& program) {
+  std::vector<std::string> out;
+  for (const Node* node : program.graph->nodes())
+    if (node->op() == Node::Op::kCallFunction) out.emplace_back(node->target());
   return out;
 }
 

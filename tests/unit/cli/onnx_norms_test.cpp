@@ -47,13 +47,6 @@ format::OnnxFile layer_norm(std::vector<int64_t> axes, const Tensor& weight, con
   return file;
 }
 
-std::vector<std::string> calls_of(const Program& program) {
-  std::vector<std::string> out;
-  for (const Node* node : program.graph->nodes())
-    if (node->op() == Node::Op::kCallFunction) out.emplace_back(node->target());
-  return out;
-}
-
 bool has(const Program& program, const std::string& name) {
   const std::vector<std::string> calls = calls_of(program);
   return std::find(calls.begin(), calls.end(), "torch.ops.aten." + name + ".default") != calls.end();
