@@ -318,7 +318,7 @@ class Flow : private conformance::CasePaths {
   static bool is_weight(const Node& value) {
     return std::all_of(value.users().begin(), value.users().end(), [&](const Node* user) {
       const OpDef* op = find_op(user->target());
-      const bool is_recurrent = op && op->target.find(".input") != std::string::npos && op->roles.weight < 0;
+      const bool is_recurrent = op && op->family == Family::kRecurrent && op->roles.weight < 0;
       return is_recurrent ||
              (op && op->roles.weight >= 0 && user->arg(static_cast<size_t>(op->roles.weight)).node() == &value);
     });
@@ -334,7 +334,7 @@ class Flow : private conformance::CasePaths {
           for (const std::string& inserted : group.inserted_as) {
             const Node* observer = program_->graph->find(inserted);
             if (call.path + std::string(kSuffix) == name && is_weight(*observer) &&
-                observer->users()[0]->name() == call.nodes[0]->name())
+                observer->users()[0]->name() == qdq::layer_of(call)->name())
               found = group.observer.get();
           }
       if (found == nullptr) differ("the fake quantizer ", name, " is missing");

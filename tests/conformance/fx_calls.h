@@ -109,9 +109,12 @@ class CaseCalls {
 
   // One of the results of a call; null if it is something else. The states of an LSTM are a pair within its results.
   Node* part_of(const Json& wanted, const std::vector<std::string>& inputs) {
-    if (wanted.at("target") != "operator.getitem" || inputs.empty() || !wanted.at("args")[1].is_number_integer())
-      return nullptr;
-    auto index = wanted.at("args")[1].get<int64_t>();
+    if (inputs.empty()) return nullptr;
+    const Json& which = wanted.at("args").size() > 1 ? wanted["args"][1] : Json();
+    const bool is_field =
+        wanted.at("target") == "builtins.getattr" && (which == "values" || which == "indices");  // of torch.max
+    if (!is_field && (wanted.at("target") != "operator.getitem" || !which.is_number_integer())) return nullptr;
+    auto index = is_field ? int64_t{which == "indices"} : which.get<int64_t>();
     std::string source = inputs[0];
     const auto pair = states_.find(source);
     if (pair != states_.end()) {
@@ -160,7 +163,7 @@ class CaseCalls {
   // Which operators a node of the traced graph became, and which one gives its value. Results are taken out of lists
   // where the trace does it, and as often: a program does not tell, and what observes them sees them in that order.
   void find_calls() {
-    const std::unordered_set<const Node*> constants = untraced_constants(float_);
+    std::unordered_set<const Node*> constants = untraced_constants(float_);
     const PrepareCustomConfig custom = custom_config();
     const TracerScope scope{
         "", "", [&](const std::string& path, const std::string& type) { return custom.is_non_traceable(path, type); }};
@@ -202,7 +205,8 @@ class CaseCalls {
           moves.emplace_back(part, calls[next].nodes[0]);
           continue;
         }
-        while (next < calls.size() && !is_call(wanted, calls[next]) && is_made(calls[next])) ++next;
+        for (; next < calls.size() && !is_call(wanted, calls[next]) && is_made(calls[next]); ++next)
+          constants.insert(calls[next].nodes.begin(), calls[next].nodes.end());
         if (next < calls.size() && is_call(wanted, calls[next])) {
           if (calls[next].output) values_[name] = calls[next].output->name();
           name_constants(wanted, calls[next], constants);

@@ -477,6 +477,21 @@ class Constants(nn.Module):
         return y * torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
 
+class Buffered(nn.Module):
+    """Operators with a buffer and with a parameter on the left, where Python asks it first."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("buffer", torch.rand(6, 6))
+        self.parameter, self.fc = nn.Parameter(torch.zeros(6, 6)), nn.Linear(6, 6)
+
+    def forward(self, x):
+        x = self.fc(x)
+        y = (self.buffer * x, self.buffer + x, self.buffer - x, self.buffer @ x, self.buffer[0] * x)
+        z = (x * self.buffer, self.parameter * x, x @ self.buffer, torch.mul(self.buffer, x), -self.buffer + x)
+        return self.fc(sum(y[1:], y[0])) + self.fc(sum(z[1:], z[0]))
+
+
 IMAGE, ROWS = (2, 3, 8, 8), (3, 6)
 
 
@@ -543,6 +558,29 @@ def models():
         {"default": "qnnpack"},
         [ROWS, ROWS],
         "qnnpack",
+    )
+    yield (
+        "operators_of_constants",
+        Buffered(),
+        {"default": "x86"},
+        [(6, 6)],
+        "onednn",
+    )
+    yield (
+        "shared_from_afar",
+        TwoInputs(
+            lambda m, x, y: (
+                m.a(torch.exp(x + y).view(6, 3)),
+                m.b(torch.einsum("ij,kj->ik", m.c(x), m.c(y)).reshape(9)),
+                m.a(torch.max(m.c(x).view(6, 3, 1), dim=-1).values),
+            ),
+            a=n.Linear(3, 3),
+            b=n.Linear(9, 2),
+            c=n.Linear(6, 6),
+        ),
+        {"default": "x86"},
+        [ROWS, ROWS],
+        "onednn",
     )
     yield (
         "cats",

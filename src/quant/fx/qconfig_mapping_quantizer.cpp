@@ -232,6 +232,13 @@ class ObserverPlacement {
     placed_[value].output = module_of_.size() - 1;
   }
 
+  static bool keeps_numbers(const TracedCall& call) {
+    return std::all_of(call.nodes.begin(), call.nodes.end(), [](const Node* node) {
+      const OpDef* op = find_op(node->target());
+      return op && op->roles.shares_qparams;
+    });
+  }
+
   size_t seen(size_t i, const Node* value) const {
     for (const auto& [input, observer] : seen_[i])
       if (input == value) return observer;
@@ -247,7 +254,7 @@ class ObserverPlacement {
       if (placed->second.output != kNone) return placed->second.output;
       i = placed->second.call;
       value = nullptr;
-      if (i == kNone) return kNone;
+      if (i == kNone || (!rules_.shares_through_anything && !keeps_numbers(calls_[i].traced))) return kNone;
       for (const Argument& up : calls_[i].traced.args)
         if (value == nullptr) value = up.node();
     }

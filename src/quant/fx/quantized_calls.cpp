@@ -78,7 +78,7 @@ class Builder {
       for (const size_t i : match.calls)
         if (i != match.root && is_batch_norm(calls_[i].traced.type)) norm = &calls_[i].traced;
       if (norm == nullptr) continue;
-      Node *root = layer.nodes[0], *node = norm->nodes[0];
+      Node *root = layer_of(layer), *node = norm->nodes[0];
       if (layer.type == "torch.nn.modules.linear.Linear" && root->meta.val.tensor()->sizes.size() != 2) continue;
       const bool is_constant = [&] {
         for (size_t i = 1; i <= 4; ++i)
@@ -252,7 +252,8 @@ class Builder {
       for (const Searched& searched : patterns_) {
         Match match;
         if (searched.config->fused_module.empty() || !ends_in(i, searched, true, match) ||
-            calls_[match.root].traced.kind != TracedCall::Kind::kModule || calls_[match.root].traced.nodes.size() != 1)
+            calls_[match.root].traced.kind != TracedCall::Kind::kModule ||
+            layer_of(calls_[match.root].traced) == nullptr)
           continue;
         for (const size_t part : match.calls) taken[part] = true;
         out.push_back(std::move(match));

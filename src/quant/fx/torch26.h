@@ -30,6 +30,9 @@ struct FxRules {
   bool observes_what_is_not_observed = false;
   // Constraints on weights are asked for where the weight is an argument, not for the weights of modules (prepare.py).
   bool takes_any_range_of_module_weights = false;
+  // What keeps its input's numbers is quantized as the next observed value on the way up along first arguments, through
+  // whatever changes the numbers in between (utils.py, _maybe_make_input_output_share_observers).
+  bool shares_through_anything = false;
   // Positions, sizes and masks are quantized as features are.
   bool takes_positions = false;
 };
@@ -44,6 +47,7 @@ inline constexpr FxRules kFxTorch26{.knows_records_only = true,
                                     .trains_transposed_in_float = true,
                                     .observes_what_is_not_observed = true,
                                     .takes_any_range_of_module_weights = true,
+                                    .shares_through_anything = true,
                                     .takes_positions = true};
 inline constexpr FxRules kFxOwn{};
 

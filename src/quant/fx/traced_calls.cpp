@@ -5,11 +5,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "op/facts.h"
 #include "quant/fx/backend_config.h"
 
 namespace qdq {
 
 namespace {
+
+constexpr std::string_view kOperators = "_operator.";
 
 // What the tracer knows of the modules around a node: the part of the stack inside of its scope.
 class Stack {
@@ -53,7 +56,13 @@ std::string key_of(const Node& node, const Stack& stack) {
   return concat("function ", node.meta.source_fn_stack.front().first);
 }
 
-TracedCall call_of(const Node& node, const Stack& stack) {
+// Python asks the left operand first, and a constant's own operator calls its method: `buffer * x` is buffer.mul(x).
+bool is_method_of_constant(const Node& node, const std::string& function,
+                           const std::unordered_set<const Node*>& constants) {
+  return function.starts_with(kOperators) && !node.args().empty() && constants.count(node.arg(0).node()) != 0;
+}
+
+TracedCall call_of(const Node& node, const Stack& stack, const std::unordered_set<const Node*>& constants) {
   TracedCall out;
   if (const ModuleStackEntry* leaf = stack.leaf()) {
     out.kind = TracedCall::Kind::kModule;
@@ -70,6 +79,7 @@ TracedCall call_of(const Node& node, const Stack& stack) {
                                                : node.meta.source_fn_stack.front().second;
   if (out.type == "_operator.iadd") out.type = "_operator.add";
   if (out.type == "_operator.imul") out.type = "_operator.mul";
+  if (is_method_of_constant(node, out.type, constants)) out.type.erase(0, kOperators.size());
   if (out.type.find('.') == std::string::npos) out.kind = TracedCall::Kind::kMethod;
   return out;
 }
@@ -94,7 +104,9 @@ void find_borders(TracedCall& call) {
         if (counts(input)) list.emplace_back(input);
       });
       if (list.empty()) continue;
-      if (argument.is_list()) add(std::move(list));
+      if (argument.is_list() && call.type == "torch.functional.einsum")
+        std::for_each(list.begin(), list.end(), add);  // its operands are arguments of their own
+      else if (argument.is_list()) add(std::move(list));
       else add(argument);
     }
     for (const Node* user : node->users())
@@ -138,7 +150,7 @@ std::vector<TracedCall> traced_calls(const Program& program, const TracerScope& 
     const auto producer = node->is("operator.getitem") ? of_node.find(node->arg(0).node()) : of_node.end();
     if (producer == of_node.end()) {
       const std::string key = key_of(*node, stack);
-      if (out.empty() || key != last) out.push_back(call_of(*node, stack));
+      if (out.empty() || key != last) out.push_back(call_of(*node, stack, constants));
       last = key;
     }
     const size_t call = producer == of_node.end() ? out.size() - 1 : producer->second;
@@ -147,6 +159,11 @@ std::vector<TracedCall> traced_calls(const Program& program, const TracerScope& 
   }
   for (TracedCall& call : out) find_borders(call);
   return out;
+}
+
+Node* layer_of(const TracedCall& call) {
+  const auto is_pad = [](const Node* node) { return is_a(*node, Family::kPad); };
+  return std::all_of(call.nodes.begin(), call.nodes.end() - 1, is_pad) ? call.nodes.back() : nullptr;
 }
 
 std::string computed_function(const TracedCall& call) {

@@ -46,6 +46,10 @@ std::vector<TracedCall> traced_calls(const Program& program, const TracerScope& 
 // has a node of its own. (A parameter is one node, however often it is read.)
 std::unordered_set<const Node*> untraced_constants(const Program& program, const TracerScope& scope = {});
 
+// The one operator of the call, behind the padding that a convolution does by itself (padding_mode); null if there are
+// several.
+Node* layer_of(const TracedCall& call);
+
 // The function that the operator of the call stands for, whatever was recorded; empty if there are several operators.
 std::string computed_function(const TracedCall& call);
 

@@ -165,6 +165,23 @@ TEST(QConfigMapping, AValueIsObservedOnce) {
   EXPECT_EQ(prepared.observers()[0].inserted_as.size(), 4u);
 }
 
+// Conv2d(padding_mode="reflect") exports as two operators.
+TEST(QConfigMapping, AConvolutionThatPadsIsFused) {
+  constexpr const char* kConv = "torch.nn.modules.conv.Conv2d";
+  ProgramBuilder b;
+  Node* x = b.input("x", {1, 3, 6, 6});
+  Node* pad = b.call("pad.default", {x, Argument(Argument::List{1, 1, 1, 1}), "reflect"}, "conv", kConv);
+  Node* conv = b.call("conv2d.default", {pad, b.weight("conv.weight", {4, 3, 3, 3})}, "conv", kConv);
+  Node* relu = b.call("relu.default", {conv}, "act", "torch.nn.modules.activation.ReLU");
+  QConfigMappingQuantizer quantizer(get_default_qconfig_mapping("x86"));
+  const Prepared prepared = prepare_pt2e(b.finish({relu}), quantizer);
+  std::set<std::string> observed;
+  for (const ObserverGroup& group : prepared.observers())
+    for (const std::string& name : group.inserted_as)
+      observed.insert(prepared.program().graph->find(name)->arg(0).node()->name());
+  EXPECT_EQ(observed, (std::set<std::string>{"x", "conv_weight", "relu"}));
+}
+
 // How many observers a model of one call gets, as PyTorch and by default.
 std::pair<size_t, size_t> observers_of(const std::function<Node*(ProgramBuilder&, Node*)>& body,
                                        const QConfigMapping& mapping, const Shape& input = {2, 4}) {
@@ -206,6 +223,12 @@ TEST(QConfigMapping, DepartsFromPyTorchOnlyWhereItSaysSo) {
     return linear(b, source(b.call("reshape.default", {x, Argument(Argument::List{2, 4})}), "reshape"));
   };
   EXPECT_EQ(observers_of(reshaped, mapping), Counts(2, 3));
+  // That of a cosine is quantized as what the cosine is of.
+  const auto reshaped_cosine = [&](auto& b, Node* x) {
+    Node* cosine = source(b.call("cos.default", {source(b.call("add.Tensor", {x, x}), "_operator.add")}), "torch.cos");
+    return reshaped(b, cosine);
+  };
+  EXPECT_EQ(observers_of(reshaped_cosine, mapping), Counts(4, 5));
   // Per channel, a transposed convolution is refused.
   const auto transposed = [&](auto& b, Node* x) {
     return b.call("conv_transpose2d.input", {x, b.weight("up.weight", {3, 2, 2, 2})}, "up",
