@@ -2,6 +2,7 @@
 #include "quant/annotation.h"
 
 #include <atomic>
+#include <unordered_set>
 
 namespace qdq {
 
@@ -40,6 +41,13 @@ const std::vector<Decision>& Annotations::decisions(const Node* node) const {
 bool Annotations::decided_since(const Node* node, size_t mark) const {
   const auto found = notes_.find(node);
   return found != notes_.end() && found->second.last >= mark;
+}
+
+void Annotations::forget_all_but(const Graph& graph) {
+  const std::vector<Node*> nodes = graph.nodes();
+  const std::unordered_set<const Node*> kept(nodes.begin(), nodes.end());
+  std::erase_if(*this, [&](const auto& entry) { return kept.count(entry.first) == 0; });
+  std::erase_if(notes_, [&](const auto& entry) { return kept.count(entry.first) == 0; });
 }
 
 }  // namespace qdq

@@ -49,6 +49,8 @@ class Annotations : public std::unordered_map<const Node*, QuantizationAnnotatio
   // How many decisions were made so far, and whether one about the node came later than that.
   size_t num_decisions() const { return num_decisions_; }
   bool decided_since(const Node* node, size_t mark) const;
+  // Removes what is written of nodes that the graph no longer has.
+  void forget_all_but(const Graph& graph);
 
  private:
   struct Notes {

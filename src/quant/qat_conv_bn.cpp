@@ -75,13 +75,17 @@ Node* first_reader(const Graph& graph, const Node* node) {
   return nullptr;
 }
 
-// Puts a node in front of the first reader of `result`, and last among the readers of its own inputs, as if it were
-// made there anew.
-void renew_before_reader(Graph& graph, Node* node, const Node* result) {
-  if (Node* reader = first_reader(graph, result)) graph.move_before(node, reader);
+// Makes a node the last among the readers of its inputs, as if it were made anew.
+void renew(Node* node) {
   const std::vector<Argument> args = node->args();
   node->set_args({});
   node->set_args(args);
+}
+
+// The same in front of the first reader of `result`.
+void renew_before_reader(Graph& graph, Node* node, const Node* result) {
+  if (Node* reader = first_reader(graph, result)) graph.move_before(node, reader);
+  renew(node);
 }
 
 // The passes of PyTorch, each of which looks for one kind: its number in their order.
@@ -222,6 +226,11 @@ std::vector<QatConvBn> fuse_conv_bn_qat(Program& program, Annotations& annotatio
   Graph& graph = *program.graph;
   std::vector<QatConvBn> out;
   std::vector<std::pair<Node*, Node*>> found;  // convolutions and their batch norms
+  const std::vector<Node*> nodes = graph.nodes();
+  // The passes begin with what nobody reads.
+  if (std::any_of(nodes.begin(), nodes.end(), [](const Node* node) { return node->is(op::kBatchNorm); }) &&
+      eliminate_dead_code(program))
+    annotations.forget_all_but(graph);
   for (Node* norm : graph.nodes())
     if (Node* conv = rewritable_conv(*norm, quantizer)) found.emplace_back(conv, norm);
   if (quantizer.compat() == Compat::kTorch26)
@@ -263,6 +272,7 @@ void fold_conv_bn_qat(Program& program, const std::vector<QatConvBn>& rewritten,
     }
     eliminate_dead_code(program);
     fold_batch_norm(program, {conv, weight, weight_reader, bias, bias_reader, norm}, compat);
+    if (compat == Compat::kTorch26) renew(conv);  // its literal arguments are copied at the end
   }
   for (Node* node : graph.nodes())
     if (counts_batches(*node, compat)) graph.erase(node);

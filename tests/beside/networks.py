@@ -416,6 +416,25 @@ class Xception(nn.Module):
         return self.r(y + self.ns(self.sk(x)))
 
 
+class Residual(nn.Module):
+    """A convolution with a bias in front of a batch norm, an addition in place, the larger of two channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(3, 4, 3, padding=1)
+        self.c = nn.Conv2d(4, 4, 3, padding=1)
+        self.n = nn.BatchNorm2d(4)
+        self.r = nn.ReLU()
+        self.h = nn.Linear(2, 3)
+
+    def forward(self, x):
+        x = self.r(self.a(x))
+        y = self.n(self.c(x))
+        y += x
+        y = self.r(y).mean((2, 3)).view(-1, 2, 2)
+        return self.h(torch.max(y, dim=2).values)
+
+
 IMAGE = (2, 3, 12, 12)
 NETWORKS = {
     "wavenet": (Wavenet, [(2, 4, 24)]),
@@ -440,4 +459,5 @@ NETWORKS = {
     "c3d": (C3D, [(1, 2, 4, 8, 8)]),
     "ghost": (Ghost, [(2, 4, 9, 9)]),
     "xception": (Xception, [IMAGE]),
+    "residual": (Residual, [(2, 3, 6, 6)]),
 }

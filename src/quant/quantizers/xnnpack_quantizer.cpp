@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "graph/dead_code.h"
 #include "op/facts.h"
 #include "op/targets.h"
 #include "quant/quantizers/torch26.h"
@@ -203,6 +204,12 @@ void XNNPACKQuantizer::annotate(Program& program, Annotations& annotations) {
   for (std::string& warning : unmatched_operators(program, operator_types_)) unmatched_.push_back(std::move(warning));
   if (!global_.second && module_names_.empty() && module_types_.empty() && operator_types_.empty())
     unmatched_.push_back(concat(kName, " has no setting, so that everything stays float; set_global is missing"));
+  const auto trains = [](const ConfigSetting& s) { return s.second && s.second->is_qat && !s.second->is_dynamic(); };
+  bool trains_any = trains(global_);
+  for (const auto* settings : {&module_names_, &module_types_, &operator_types_})
+    trains_any = trains_any || std::any_of(settings->begin(), settings->end(), trains);
+  // As the patterns of batch norms in training do.
+  if (trains_any && eliminate_dead_code(program)) annotations.forget_all_but(*program.graph);
   const size_t mark = annotations.num_decisions();
   const uint64_t began = QuantizationAnnotation::fresh_id();
   const PatternPolicy policy{

@@ -81,6 +81,21 @@ TEST(XNNPACKQuantizer, AGruWithoutAGivenState) {
   EXPECT_TRUE(has_input_spec(annotations, program, "linear"));
 }
 
+// The places of the largest elements, which nobody reads, are gone where the model is trained.
+TEST(XNNPACKQuantizer, RemovesWhatNobodyReadsForTraining) {
+  for (const bool is_qat : {false, true}) {
+    ProgramBuilder b;
+    Node* largest = b.call("max.dim", {b.input("x", {2, 3, 4}), 1});
+    Node* values = largest->graph().call("operator.getitem", {largest, 0}, {}, "values");
+    largest->graph().call("operator.getitem", {largest, 1}, {}, "indices");
+    Program program = b.finish({values});
+    XNNPACKQuantizer quantizer;
+    quantizer.set_global(get_symmetric_quantization_config({.is_qat = is_qat}));
+    annotate(program, quantizer);
+    EXPECT_EQ(program.graph->find("indices") == nullptr, is_qat);
+  }
+}
+
 TEST(XNNPACKQuantizer, ModuleNamesReachConvolutions) {
   for (const Compat compat : {Compat::kTorch26, Compat::kNone}) {
     XNNPACKQuantizer quantizer(compat);

@@ -1,4 +1,5 @@
-// FX graph mode against PyTorch's, on the cases of tests/golden/fx, made by make_fx.py.
+// FX graph mode and quantization-aware training against PyTorch's, on the cases of tests/golden/fx, made by make_fx.py,
+// and of tests/golden/qat, made by tests/beside/qat_networks.py.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,13 +26,16 @@ void add_folder(const fs::path& folder, MemoryFiles& files) {
   }
 }
 
-TEST(FxGolden, IsWhatPyTorchMakes) {
+void expect_all_pass(const fs::path& folder) {
   MemoryFiles files;
   std::ostringstream out;
-  add_folder(fs::path(kSourceDir) / "tests/golden/fx", files);
+  add_folder(fs::path(kSourceDir) / folder, files);
   EXPECT_EQ(run_conformance("fx", files, out), 0) << out.str();
   EXPECT_NE(out.str().find(" passed, 0 failed"), std::string::npos) << out.str();
 }
+
+TEST(FxGolden, IsWhatPyTorchMakes) { expect_all_pass("tests/golden/fx"); }
+TEST(QatGolden, IsWhatPyTorchMakes) { expect_all_pass("tests/golden/qat"); }
 
 TEST(FxGolden, ARefusalIsExpectedWhereTheCaseSaysSo) {
   for (const auto& [mapping, refused] :
