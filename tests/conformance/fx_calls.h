@@ -163,7 +163,7 @@ class CaseCalls {
   // Which operators a node of the traced graph became, and which one gives its value. Results are taken out of lists
   // where the trace does it, and as often: a program does not tell, and what observes them sees them in that order.
   void find_calls() {
-    std::unordered_set<const Node*> constants = untraced_constants(float_);
+    const std::unordered_set<const Node*> constants = untraced_constants(float_);
     const PrepareCustomConfig custom = custom_config();
     const TracerScope scope{
         "", "", [&](const std::string& path, const std::string& type) { return custom.is_non_traceable(path, type); }};
@@ -173,12 +173,6 @@ class CaseCalls {
     std::set<const Node*> taken;
     std::map<std::string, std::pair<Node*, Node*>> taken_again;  // the result, and what gives it a second time
     size_t next = 0, input = 0;
-    // Tensors that are made of nothing (torch.arange) are constants to a tracer.
-    const auto is_made = [](const TracedCall& call) {
-      return call.kind == TracedCall::Kind::kFunction && call.args.empty() &&
-             std::all_of(call.nodes.begin(), call.nodes.end(),
-                         [](const Node* node) { return node->input_nodes().empty(); });
-    };
     for (const Json& wanted : expected_.at("traced")) {
       const auto name = wanted.at("name").get<std::string>(), op = wanted.at("op").get<std::string>();
       if (op == "placeholder") {
@@ -205,8 +199,6 @@ class CaseCalls {
           moves.emplace_back(part, calls[next].nodes[0]);
           continue;
         }
-        for (; next < calls.size() && !is_call(wanted, calls[next]) && is_made(calls[next]); ++next)
-          constants.insert(calls[next].nodes.begin(), calls[next].nodes.end());
         if (next < calls.size() && is_call(wanted, calls[next])) {
           if (calls[next].output) values_[name] = calls[next].output->name();
           name_constants(wanted, calls[next], constants);

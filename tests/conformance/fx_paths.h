@@ -81,6 +81,13 @@ class CasePaths : protected CaseCalls {
            node.at("target") != "operator.getitem" && !inputs_of(node).empty();
   }
 
+  // A conversion to the dtype that is there already, which export keeps and others then read in the place of its input.
+  static bool changes_nothing(const Node& node) {
+    const Node* input = node.is("torch.ops.aten.to.dtype") ? node.arg(0).node() : nullptr;
+    return input && input->meta.val.is_tensor() && node.meta.val.is_tensor() &&
+           input->meta.val.tensor()->dtype == node.meta.val.tensor()->dtype;
+  }
+
   // Compares how the readers of all values see them. `theirs` and `ours` tell whether a node stands between and is a
   // link; `same` compares two, and the last argument says that the second is seen once more, on the other side of a
   // node that hands on its input.
@@ -119,7 +126,10 @@ class CasePaths : protected CaseCalls {
         for (const Node* node : operators)
           for (const Node* given : node->input_nodes()) {
             Path<const Node*> found{"", {}};
-            for (; ours(*given); given = ours(*given)) found.links.push_back(given);
+            for (;; given = given->arg(0).node()) {
+              for (; ours(*given); given = ours(*given)) found.links.push_back(given);
+              if (given->name() == wanted.value || !changes_nothing(*given)) break;
+            }
             if (given->name() != wanted.value) continue;
             found_any = true;
             const std::string what = concat(name, " reading ", wanted.value);

@@ -478,7 +478,8 @@ class Constants(nn.Module):
 
 
 class Buffered(nn.Module):
-    """Operators with a buffer and with a parameter on the left, where Python asks it first."""
+    """Operators with a buffer and with a parameter on the left, where Python asks it first; a module of a buffer, a
+    constant that is made and viewed, a conversion that changes nothing."""
 
     def __init__(self):
         super().__init__()
@@ -489,7 +490,8 @@ class Buffered(nn.Module):
         x = self.fc(x)
         y = (self.buffer * x, self.buffer + x, self.buffer - x, self.buffer @ x, self.buffer[0] * x)
         z = (x * self.buffer, self.parameter * x, x @ self.buffer, torch.mul(self.buffer, x), -self.buffer + x)
-        return self.fc(sum(y[1:], y[0])) + self.fc(sum(z[1:], z[0]))
+        w = self.fc(self.buffer) / torch.arange(1, 7).view(1, 6)
+        return self.fc(sum(y[1:], y[0])) + self.fc(sum(z[1:], z[0])) + F.softmax(w.float(), dim=-1).type_as(w)
 
 
 IMAGE, ROWS = (2, 3, 8, 8), (3, 6)

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "op/facts.h"
+#include "op/op.h"
 #include "quant/fx/backend_config.h"
 
 namespace qdq {
@@ -86,9 +87,13 @@ TracedCall call_of(const Node& node, const Stack& stack, const std::unordered_se
 
 void find_borders(TracedCall& call) {
   const std::unordered_set<const Node*> inside(call.nodes.begin(), call.nodes.end());
-  const auto counts = [&](const Node* node) {
-    return !inside.count(node) && node->meta.val.is_tensor() &&
-           (call.kind != TracedCall::Kind::kModule || node->op() != Node::Op::kGetAttr);
+  // Of the constants that a module reads, its parameters are its own, but it may be called with one.
+  const auto counts = [&](const Node* reader, const Node* node) {
+    const OpDef* op = find_op(reader->target());
+    const bool is_activation = op && op->roles.activation >= 0 &&
+                               reader->arg(static_cast<size_t>(op->roles.activation)).node() == node,
+               is_own = call.kind == TracedCall::Kind::kModule && node->op() == Node::Op::kGetAttr && !is_activation;
+    return !inside.count(node) && node->meta.val.is_tensor() && !is_own;
   };
   const auto add = [&](Argument argument) {
     if (std::find(call.args.begin(), call.args.end(), argument) == call.args.end() || call.nodes.size() == 1)
@@ -101,7 +106,7 @@ void find_borders(TracedCall& call) {
     for (const Argument& argument : arguments) {
       Argument::List list;
       argument.for_each_node([&](Node* input) {
-        if (counts(input)) list.emplace_back(input);
+        if (counts(node, input)) list.emplace_back(input);
       });
       if (list.empty()) continue;
       if (argument.is_list() && call.type == "torch.functional.einsum")
@@ -128,7 +133,8 @@ std::unordered_set<const Node*> untraced_constants(const Program& program, const
       if (attribute != nullptr && attribute->kind != Attribute::Kind::kParameter) out.insert(node);
     } else if (node->op() == Node::Op::kCallFunction && Stack(*node, scope).leaf() == nullptr) {
       const std::vector<Node*> inputs = node->input_nodes();
-      if (!inputs.empty() && std::all_of(inputs.begin(), inputs.end(), [&](Node* input) { return out.count(input); }))
+      if (inputs.empty() ? is_a(*node, Family::kCreation)
+                         : std::all_of(inputs.begin(), inputs.end(), [&](Node* input) { return out.count(input); }))
         out.insert(node);
     }
   }

@@ -42,8 +42,8 @@ struct TracerScope {
 // there; nor are operators on buffers and constants alone, which have run when the tracer is done.
 std::vector<TracedCall> traced_calls(const Program& program, const TracerScope& scope = {});
 
-// The buffers, the constants and what is computed from them alone. A tracer does not follow them: each reading of one
-// has a node of its own. (A parameter is one node, however often it is read.)
+// The buffers, the constants, what is made of nothing (torch.arange) and what is computed from these alone. A tracer
+// does not follow them: each reading of one has a node of its own. (A parameter is one node, however often it is read.)
 std::unordered_set<const Node*> untraced_constants(const Program& program, const TracerScope& scope = {});
 
 // The one operator of the call, behind the padding that a convolution does by itself (padding_mode); null if there are
