@@ -141,6 +141,26 @@ Node* added_mask(Program& program, Node& mask, std::unordered_map<const Node*, N
   return made[&mask] = out;
 }
 
+// Attention whose images and heads are one axis, [images * heads, rows, width], as that of one image: only four axes go
+// into a plan. Returns the node of four axes; of another rank, the node itself.
+Node* raised(Program& program, Node* attention) {
+  for (size_t i = 0; i < 3; ++i) {
+    const SymShape* sizes = sizes_of(attention->arg(i).node());
+    if (sizes == nullptr || sizes->size() != 3) return attention;
+  }
+  const auto point = program.graph->insert_before(attention);
+  const auto call = [&](std::string_view target, std::vector<Argument> args, Node::Kwargs kwargs = {}) {
+    Node* node = program.graph->call(std::string(target), std::move(args), std::move(kwargs));
+    infer_value(*node);
+    return node;
+  };
+  std::vector<Argument> args = attention->args();
+  for (size_t i = 0; i < 3; ++i) args[i] = call(op::kUnsqueeze, {args[i], 0});
+  Node* whole = call(op::kAttention, std::move(args), attention->kwargs());
+  attention->replace_all_uses_with(call(op::kSqueezeDim, {whole, 0}));
+  return whole;
+}
+
 }  // namespace
 
 void join_decoder_operators(Program& program) {
@@ -148,6 +168,7 @@ void join_decoder_operators(Program& program) {
   for (Node* node : program.graph->nodes()) {
     if (node->is(op::kAdd)) join_rotary(program, *node);
     if (!node->is(op::kAttention)) continue;
+    node = raised(program, node);
     join_groups(*node);
     if (Node* mask = node->arg(3).node()) node->set_arg(3, added_mask(program, *mask, masks, *node));
   }

@@ -108,6 +108,31 @@ TEST(JoinedOperators, ProductsAroundASoftmaxAreAttention) {
   }
 }
 
+// As windows with relative positions are exported: images and heads are one axis, of the mask too.
+TEST(JoinedOperators, AttentionOfThreeAxesIsThatOfOneImage) {
+  enum class Mask { kNone, kOfEach, kOfAll };
+  for (const Mask mask : {Mask::kNone, Mask::kOfEach, Mask::kOfAll}) {
+    SCOPED_TRACE(static_cast<int>(mask));
+    const auto graph = [mask] {
+      GraphBuilder g;
+      std::vector<Argument> args;
+      Node* x = g.input({3, 5, 8});
+      for (int i = 0; i < 3; ++i)
+        args.emplace_back(g.call("torch.ops.aten.linear.default", {x, g.floats({8, 8}, -1, 1)}));
+      if (mask == Mask::kOfEach)
+        args.emplace_back(g.call("torch.ops.aten.linear.default", {x, g.floats({5, 8}, -1, 1)}));
+      if (mask == Mask::kOfAll) args.emplace_back(g.floats({5, 5}, -1, 1));
+      return g.done({g.call("torch.ops.aten.scaled_dot_product_attention.default", args)});
+    };
+    Program program = graph();
+    join_operators(program);
+    const Fusion fusion = fuse_program(program);
+    ASSERT_EQ(fusion.plans.size(), 1u);
+    EXPECT_THAT(kinds_of(fusion.plans[0]), testing::Contains("attention"));
+    EXPECT_LE(difference_from("reference", graph(), {3, 5, 8}).relative, 1e-5);
+  }
+}
+
 TEST(JoinedOperators, TheLargerOfAValueAndItsPartIsALeakyRelu) {
   for (const double slope : {0.2, 1.5, -0.1}) {
     GraphBuilder g;
