@@ -395,16 +395,14 @@ class ProgramReader {
     else if (outputs.size() > 0) read_results(outputs, node);
   }
 
-  // torch.no_grad() and the like within forward: (enabled, body, ...), which inference needs not know of. Where
-  // torch.autocast(device_type, dtype, enabled, cache_enabled, body, ...) is enabled for the processor, it changes what
-  // is computed.
+  // torch.no_grad() and the like within forward: (enabled, body, ...), which inference needs not know of. So is
+  // torch.autocast(device_type, dtype, enabled, cache_enabled, body, ...), for torch.export records its values in the
+  // dtypes that they have without it.
   static std::optional<size_t> body_that_runs_once(const std::string& target, const Inputs& inputs) {
     std::optional<size_t> body;
     const std::string_view name = short_name(target);
     if (name == "higher_order.wrap_with_set_grad_enabled") body = 1;
-    if (name == "higher_order.wrap_with_autocast" && inputs.args.size() > 2 &&
-        (inputs.args[2] == Argument(false) || !(inputs.args[0] == Argument("cpu"))))
-      body = 4;
+    if (name == "higher_order.wrap_with_autocast") body = 4;
     return body && *body < inputs.args.size() && inputs.args[*body].is<Subprogram>() ? body : std::nullopt;
   }
 

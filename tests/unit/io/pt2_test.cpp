@@ -218,6 +218,17 @@ TEST(LoadPt2, ReadsViewsInPlaceAsTheViewsThatLaterCallsRead) {
   EXPECT_NE(to_text(*load_pt2(file).graph).find("transpose.int"), std::string::npos);
 }
 
+// torch.export records the values of the region as float32; PyTorch 2.6 itself does not load the file.
+TEST(LoadPt2, LeavesWhatAutocastRunsInItsDtypes) {
+  const format::Bytes file = with_json("control/autocast", "serialized_exported_program.json", [](format::Json& p) {
+    for (format::Json& node : p["graph_module"]["graph"]["nodes"])
+      if (node["target"] == "torch.ops.higher_order.wrap_with_autocast") node["inputs"][0]["arg"]["as_string"] = "cpu";
+  });
+  const Program found = load_pt2(file), expected = load_pt2(golden_pt2("control/autocast"));
+  EXPECT_EQ(to_text(*found.graph), to_text(*expected.graph));
+  for (const Node* node : found.graph->nodes()) EXPECT_FALSE(node->target().starts_with("torch.ops.higher_order."));
+}
+
 TEST(LoadPt2, SharesStoragesAsTheFileDoes) {
   for (const std::string file : {"shared", "shared_archive", "shared_archive28"}) {
     const Program program = golden(file);
