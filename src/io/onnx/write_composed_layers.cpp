@@ -1,5 +1,6 @@
 // Layers that ONNX does not have, spelled out in what it has: pads, adaptive pools, norms, bags, cells.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "io/onnx/export.h"
@@ -205,12 +206,22 @@ void native_dropout(AtenCall& call) {
   call.file().emit("Identity", {call.tensor(0)}, {}, call.only_result());
 }
 
+// Of rows [places, width] that are joined [bags, places]; a bag without any gives 0.
+void largest_of_bags(AtenCall& call, const std::string& rows, const std::string& joined, const std::string& joins) {
+  const DType dtype = call.meta(0).dtype;
+  const std::string hidden = call.scalar(-std::numeric_limits<double>::infinity(), dtype);
+  const std::string each = call.emit("Where", {with_axes(call, joined, {2}), with_axes(call, rows, {0}), hidden});
+  const std::string has_rows =
+      call.emit("Greater", {call.reduce("ReduceSum", joins, {1}, true), call.scalar(0, dtype)});
+  const std::string largest = call.reduce("ReduceMax", each, {1}, false);
+  call.file().emit("Where", {has_rows, largest, call.scalar(0, dtype)}, {}, call.only_result());
+}
+
 // (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx):
-// each row joins its bag, whose number is how many bags begin no later, less one.
+// each row joins its bag, whose number is how many bags begin no later, less one. Those of the padding join none.
 void embedding_bag(AtenCall& call) {
+  constexpr int64_t kMean = 1, kMax = 2;
   const int64_t mode = call.integer(4);
-  if (!call.is_none(8) && call.integer(8) >= 0) call.refuse("leaves out rows of a padding");
-  if (mode == 2) call.refuse("takes the largest of a bag");
   if (call.rank(1) != 1) call.refuse("has bags of one size");
   const DType dtype = call.meta(0).dtype;
   std::string offsets = call.operand(2, DType::kS64);
@@ -226,10 +237,17 @@ void embedding_bag(AtenCall& call) {
       call.emit("Range", {call.scalar(1, DType::kS64),
                           call.emit("Add", {call.emit("Size", {offsets}), call.scalar(1, DType::kS64)}),
                           call.scalar(1, DType::kS64)});
-  std::string joins = call.cast(call.emit("Equal", {counts, with_axes(call, numbers, {1})}), DType::kBool, dtype);
+  std::string joined = call.emit("Equal", {counts, with_axes(call, numbers, {1})});
+  if (!call.is_none(8) && call.integer(8) >= 0) {
+    const std::string padding =
+        call.emit("Equal", {call.operand(1, DType::kS64), call.scalar(call.number(8), DType::kS64)});
+    joined = call.emit("And", {joined, with_axes(call, call.emit("Not", {padding}), {0})});
+  }
+  std::string joins = call.cast(joined, DType::kBool, dtype);
+  if (mode == kMax) return largest_of_bags(call, rows, joined, joins);
   if (!call.is_none(6)) joins = call.emit("Mul", {joins, with_axes(call, call.operand(6, dtype), {0})});
   std::string sum = call.emit("MatMul", {joins, rows});
-  if (mode == 1)
+  if (mode == kMean)
     sum =
         call.emit("Div", {sum, call.emit("Max", {call.reduce("ReduceSum", joins, {1}, true), call.scalar(1, dtype)})});
   call.file().emit("Identity", {sum}, {}, call.only_result());
