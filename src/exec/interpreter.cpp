@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <utility>
 
@@ -21,10 +21,13 @@ struct NodeStep {
   const Node* node = nullptr;
   Node::Op kind = Node::Op::kCallFunction;  // of the node, which lies elsewhere in memory
   const OpDef* op = nullptr;
+  size_t arguments = 0;  // of the operator
   std::unique_ptr<CompiledOp> compiled;
   std::vector<size_t> last_uses;
-  std::vector<size_t> from;  // the slots of the arguments that are nodes; kNoSlot for the others
-  std::vector<bool> takes;   // the arguments whose only use is this one from here on: they are handed over, not shared
+  std::vector<size_t> from;   // the slots of the arguments that are nodes; kNoSlot for the others
+  std::vector<Value> given;   // the arguments that hold no node; None for the others
+  std::vector<size_t> lists;  // the arguments that hold nodes in a list
+  std::vector<bool> takes;    // the arguments whose only use is this one from here on: they are handed over, not shared
   std::optional<size_t> item;  // of a call that takes this element of a list
   size_t attribute = 0;        // of a get_attr: where among the program's attributes it was found last
   // How many of the steps behind may run as its tail: each reads the value of the one before, which nobody else reads.
@@ -169,7 +172,8 @@ struct Interpreter::Impl {
   size_t evaluate(size_t i, Run& run);
   Value answer(const Node& node, std::span<const Value> args, const Run& run) const;
   Call<Tensor> call_of(const NodeStep& step, std::vector<Value> args, const Resolver& resolve) const;
-  Tail::Work find_tail(size_t i, const Tensor& result, const Run& run, std::deque<Call<Tensor>>& calls) const;
+  // Calls live while the tail does; a list of none asks for no memory.
+  Tail::Work find_tail(size_t i, const Tensor& result, const Run& run, std::list<Call<Tensor>>& calls) const;
 };
 
 Interpreter::Interpreter(const Program& program, std::vector<OpBackend*> backends) : impl_(std::make_unique<Impl>()) {
@@ -211,6 +215,7 @@ void Interpreter::Impl::compile(const std::vector<OpBackend*>& backends) {
     if (node->op() == Node::Op::kPlaceholder) placeholders.push_back(node);
     if (node->op() == Node::Op::kCallFunction) {
       step.op = find_op(node->target());
+      step.arguments = step.op->schema->arguments.size();
       if (node->is(op::kGetItem) && node->args().size() == 2 && node->arg(1).integer().value_or(-1) >= 0)
         step.item = static_cast<size_t>(*node->arg(1).integer());
       OpPlacement placement{node, "reference"};
@@ -248,6 +253,8 @@ void Interpreter::Impl::find_last_uses() {
     if (last[i] < steps.size()) steps[last[i]].last_uses.push_back(i);
   for (size_t i = steps.size(); i-- > 1;)
     if (may_follow(i)) steps[i - 1].tail = 1 + steps[i].tail;
+  const std::vector<Value> none;
+  const Resolver resolve(slots, none);
   for (size_t i = 0; i < steps.size(); ++i) {
     std::unordered_map<const Node*, int> times;
     const auto count = [&](const Node* node) { ++times[node]; };
@@ -257,6 +264,10 @@ void Interpreter::Impl::find_last_uses() {
       const Node* node = argument.node();
       steps[i].from.push_back(node == nullptr ? NodeStep::kNoSlot : slots.at(node));
       steps[i].takes.push_back(node != nullptr && last[steps[i].from.back()] == i && times.at(node) == 1);
+      bool has_nodes = false;
+      argument.for_each_node([&](const Node*) { has_nodes = true; });
+      if (has_nodes && node == nullptr) steps[i].lists.push_back(steps[i].given.size());
+      steps[i].given.push_back(has_nodes ? Value() : resolve(argument));
     }
   }
 }
@@ -264,8 +275,8 @@ void Interpreter::Impl::find_last_uses() {
 // Whether step i may run over the result of the step before it: nothing else reads that one, then or later.
 bool Interpreter::Impl::may_follow(size_t i) const {
   const Node *head = steps[i - 1].node, *node = steps[i].node;
-  if (node->op() != Node::Op::kCallFunction || !steps[i].compiled || head->users().size() != 1 ||
-      head->users()[0] != node)
+  if (node->op() != Node::Op::kCallFunction || !steps[i].compiled || !steps[i].compiled->may_be_tail() ||
+      head->users().size() != 1 || head->users()[0] != node)
     return false;
   const std::vector<size_t>& dying = steps[i].last_uses;
   if (std::find(dying.begin(), dying.end(), i - 1) == dying.end()) return false;
@@ -292,7 +303,7 @@ Call<Tensor> Interpreter::Impl::call_of(const NodeStep& step, std::vector<Value>
 // What the steps behind step i do to its result, as far as their operators can; the calls, which live while the tail
 // does.
 Tail::Work Interpreter::Impl::find_tail(size_t i, const Tensor& result, const Run& run,
-                                        std::deque<Call<Tensor>>& calls) const {
+                                        std::list<Call<Tensor>>& calls) const {
   const Resolver resolve(slots, run.values);
   Tail::Work work;
   for (const size_t end = i + steps[i].tail; i < end; ++i) {
@@ -336,12 +347,14 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
   }
   const Resolver resolve(slots, values);
   std::vector<Value> args;
-  args.reserve(step.from.size());
+  args.reserve(std::max(step.arguments, step.given.size()));
+  args.insert(args.end(), step.given.begin(), step.given.end());
+  for (const size_t a : step.lists) args[a] = resolve(node.arg(a));
   for (size_t a = 0; a < step.from.size(); ++a) {
     const size_t slot = step.from[a];
-    if (slot == NodeStep::kNoSlot) args.push_back(resolve(node.arg(a)));
-    else if (step.takes[a]) args.push_back(std::exchange(values[slot], {}));
-    else args.push_back(values[slot]);
+    if (slot == NodeStep::kNoSlot) continue;
+    if (step.takes[a]) args[a] = std::exchange(values[slot], {});
+    else args[a] = values[slot];
   }
   if (step.kind == Node::Op::kCallModule) {
     values[i] = answer(node, args, run);
@@ -354,8 +367,9 @@ size_t Interpreter::Impl::evaluate(size_t i, Run& run) {
     release_operands(call);
     return i;
   }
-  std::deque<Call<Tensor>> calls;
-  Tail tail([&](const Tensor& result) { return find_tail(i, result, run, calls); });
+  std::list<Call<Tensor>> calls;
+  const auto find = [&](const Tensor& result) { return find_tail(i, result, run, calls); };
+  Tail tail(std::cref(find));  // which needs no memory
   Value result = step.compiled->run(call, tail);
   const size_t last = i + tail.length();
   values[last] = std::move(result);

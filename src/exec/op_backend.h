@@ -28,6 +28,8 @@ class CompiledOp {
   // As part of a tail: the loop that writes the node's result over `out`, which is the call's argument of that shape
   // and not written yet; the call outlives the loop. Nothing if the operator cannot work so, or not for such arguments.
   virtual Tail::Loop loop_over(const Call<Tensor>& call, const Tensor& out) const;
+  // Whether it ever has such a loop.
+  virtual bool may_be_tail() const { return false; }
 
   // The runs that this operator left to the reference, because only the values that came told that it cannot take
   // them, and why it left the last one.

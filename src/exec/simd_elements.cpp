@@ -27,6 +27,7 @@ class ElementwiseOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) final { return run(call, nullptr); }
   Value run(const Call<Tensor>& call, Tail& tail) final { return run(call, &tail); }
+  bool may_be_tail() const final { return true; }
 
  protected:
   explicit ElementwiseOp(bool in_place) : in_place_(in_place) {}

@@ -17,9 +17,10 @@ constexpr int64_t kGrain = 16;
 bool Tail::begin(const Tensor& result, bool is_owned) {
   if (!is_owned || result.dtype() != DType::kF32 || !result.is_contiguous() || result.numel() == 0) return false;
   work_ = find_(result);
+  if (!work_.wants_range && work_.loops.empty()) return false;
   result_ = result;
   if (work_.wants_range) range_ = kernel::min_max_f32(nullptr, 0);
-  return work_.wants_range || !work_.loops.empty();
+  return true;
 }
 
 void Tail::written(int64_t begin, int64_t count) {

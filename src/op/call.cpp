@@ -62,20 +62,22 @@ Call<T>::Call(const OpDef& op, std::vector<BasicValue<T>> args,
               std::vector<std::pair<std::string, BasicValue<T>>> kwargs)
     : op_(&op), values_(std::move(args)) {
   const Schema& schema = *op.schema;
-  QDQ_CHECK(values_.size() <= schema.num_positional(), kInvalidArgument, op.target, " takes ", schema.num_positional(),
-            " positional arguments, found ", values_.size());
-  std::vector<bool> given(schema.arguments.size(), false);
-  std::fill_n(given.begin(), values_.size(), true);
+  const size_t positional = values_.size();
+  const bool fits =
+      positional == 0 || (positional <= schema.arguments.size() && !schema.arguments[positional - 1].kwarg_only);
+  QDQ_CHECK(fits, kInvalidArgument, op.target, " takes ", schema.num_positional(), " positional arguments, found ",
+            positional);
   values_.resize(schema.arguments.size());
+  std::vector<bool> named(kwargs.empty() ? 0 : values_.size(), false);  // mostly nothing is
   for (auto& [name, value] : kwargs) {
     const std::optional<size_t> i = schema.index_of(name);
     QDQ_CHECK(i.has_value(), kInvalidArgument, op.target, " has no argument '", name, "'");
-    QDQ_CHECK(!given[*i], kInvalidArgument, op.target, " got the argument '", name, "' twice");
+    QDQ_CHECK(*i >= positional && !named[*i], kInvalidArgument, op.target, " got the argument '", name, "' twice");
     values_[*i] = std::move(value);
-    given[*i] = true;
+    named[*i] = true;
   }
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i]) continue;
+  for (size_t i = positional; i < values_.size(); ++i) {
+    if (!named.empty() && named[i]) continue;
     const SchemaArgument& argument = schema.arguments[i];
     QDQ_CHECK(argument.default_value || argument.is_optional, kInvalidArgument, op.target, " lacks the argument '",
               argument.name, "'");
