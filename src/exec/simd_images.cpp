@@ -124,7 +124,7 @@ class PadOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
-    const Shape sizes = constant_shape(result_meta(call).sizes);
+    const Shape& sizes = sizes_of(call, given);
     if (given.dim() == 0 || given.numel() == 0 || numel_of(sizes) == 0 || size_of(given.dtype()) > sizeof(int64_t) ||
         given.dtype() == DType::kString || is_complex(given.dtype()))
       return run_reference(call, "its input is empty or a single number, complex or of strings");
@@ -137,6 +137,17 @@ class PadOp : public CompiledOp {
   }
 
  private:
+  // The result's sizes, which are found and checked once for calls of the same sizes.
+  const Shape& sizes_of(const Call<Tensor>& call, const Tensor& given) {
+    std::vector<int64_t> pad = call.integers(1);
+    if (pad != pad_ || given.sizes() != given_ || sizes_.empty()) {
+      sizes_ = constant_shape(result_meta(call).sizes);
+      given_ = given.sizes();
+      pad_ = std::move(pad);
+    }
+    return sizes_;
+  }
+
   template <class Word> static Tensor padded(const Call<Tensor>& call, const Tensor& given, const Shape& sizes) {
     const Border border = border_of(call);
     Word filling;
@@ -194,6 +205,9 @@ class PadOp : public CompiledOp {
     if (end > begin) std::copy_n(from + columns[static_cast<size_t>(begin)], end - begin, to + begin);
     border(end, static_cast<int64_t>(columns.size()));
   }
+
+  Shape given_, sizes_;
+  std::vector<int64_t> pad_;
 };
 
 // group_norm, and instance_norm, which has a group for every channel: rows of all elements of a group are normed as by

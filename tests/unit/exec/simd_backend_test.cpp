@@ -252,7 +252,9 @@ TEST(SimdBackend, ViewsAndIndicesFollowTheirInputs) {
   Node* put = call("index_put.default", {x, List{places}, values});
   Node* twice = attribute(program, "twice", Tensor::of<int64_t>({2}, {2, 2}));
   Node* added = call("index_put.default", {x, List{twice}, values, true});
-  program.graph->create(Node::Op::kOutput, "output", {Argument(List{part, second, flat, picked, columns, put, added})});
+  Node* padded = call("constant_pad_nd.default", {x, List{1, 0, 0, 2}});
+  program.graph->create(Node::Op::kOutput, "output",
+                        {Argument(List{part, second, flat, picked, columns, put, added, padded})});
   infer_shapes(program);
   Interpreter fast(program, {simd.get()}), plain(program, {});
   for (const Interpreter::OpPlacement& one : fast.placements())
