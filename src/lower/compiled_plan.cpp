@@ -16,9 +16,9 @@ std::unique_ptr<Storage> storage_of(uint64_t bytes) {
   return std::make_unique<Storage>(static_cast<size_t>(bytes));
 }
 
-// The tensor itself if its bytes lie as the buffer wants them, else a copy that does. The bytes of int8 are taken as
-// they are (PlanBuilder::hold_given_integers).
-Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
+// Where the tensor's bytes lie as the buffer wants them: there, or in a copy that goes to `copies`. The bytes of int8
+// are taken as they are (PlanBuilder::hold_given_integers).
+std::byte* arranged(const Tensor& given, const PlanBuffer& buffer, std::vector<Tensor>& copies) {
   const bool are_bytes = given.dtype() == DType::kS8 && buffer.dtype == DType::kU8;
   QDQ_CHECK((given.dtype() == buffer.dtype || are_bytes) && given.sizes() == buffer.sizes, kInternal, "a plan got ",
             to_string(given.dtype()), to_string(given.sizes()), " for ", buffer.name, ", which is ",
@@ -27,10 +27,10 @@ Tensor arranged(const Tensor& given, const PlanBuffer& buffer) {
   bool fits = true;
   for (size_t axis = 0; axis < strides.size(); ++axis)
     fits = fits && (buffer.sizes[axis] == 1 || given.strides()[axis] == strides[axis]);
-  if (fits) return given;
-  const Tensor copy = Tensor::empty({given.numel()}, given.dtype()).as_strided(buffer.sizes, strides, 0);
-  copy.copy_from(given);
-  return copy;
+  if (fits) return given.raw();
+  copies.push_back(Tensor::empty({given.numel()}, given.dtype()).as_strided(buffer.sizes, strides, 0));
+  copies.back().copy_from(given);
+  return copies.back().raw();
 }
 
 // The buffer whose bytes a view shows, or the buffer itself.
@@ -97,12 +97,11 @@ CompiledPlan::CompiledPlan(Plan plan, std::span<const std::shared_ptr<StepBacken
       moving_.push_back(b);
 }
 
-std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vector<Tensor>& given) {
+std::vector<Tensor> CompiledPlan::bind(std::span<const Tensor> inputs, std::vector<Tensor>& copies) {
   std::vector<Tensor> outputs;
-  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
-    given.push_back(arranged(inputs[i], plan_.buffers[plan_.inputs[i]]));
-    addresses_[plan_.inputs[i]] = given.back().raw();
-  }
+  outputs.reserve(plan_.outputs.size());
+  for (size_t i = 0; i < plan_.inputs.size(); ++i)
+    addresses_[plan_.inputs[i]] = arranged(inputs[i], plan_.buffers[plan_.inputs[i]], copies);
   for (const size_t output : plan_.outputs) {
     const PlanBuffer& buffer = plan_.buffers[output];
     outputs.push_back(
@@ -135,7 +134,7 @@ void CompiledPlan::run_step(size_t s) {
 }
 
 std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const StepHook* hook) {
-  std::vector<Tensor> given, outputs = bind(inputs, given);
+  std::vector<Tensor> copies, outputs = bind(inputs, copies);
   for (size_t s = 0; s < steps_.size(); ++s) {
     if (hook != nullptr) (*hook)(s);
     run_step(s);
@@ -147,7 +146,7 @@ std::vector<Tensor> CompiledPlan::run(std::span<const Tensor> inputs, const Step
 std::vector<Tensor> CompiledPlan::run_repeated(std::span<const Tensor> inputs, size_t repeats,
                                                std::vector<double>& seconds) {
   using Clock = std::chrono::steady_clock;
-  std::vector<Tensor> given, outputs = bind(inputs, given);
+  std::vector<Tensor> copies, outputs = bind(inputs, copies);
   std::vector<double> times(repeats);
   for (size_t s = 0; s < steps_.size(); ++s) {
     run_step(s);

@@ -48,8 +48,8 @@ class CompiledPlan {
   std::vector<Tensor> run_repeated(std::span<const Tensor> inputs, size_t repeats, std::vector<double>& seconds);
 
  private:
-  // Finds the addresses of all buffers for a run; keeps arranged inputs in `given`.
-  std::vector<Tensor> bind(std::span<const Tensor> inputs, std::vector<Tensor>& given);
+  // Finds the addresses of all buffers for a run; inputs that had to be copied are kept in `copies`.
+  std::vector<Tensor> bind(std::span<const Tensor> inputs, std::vector<Tensor>& copies);
   // Finds the address of a buffer of the arena, or of a view whose base has one.
   void place(size_t buffer);
   void place_in_arena();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <list>
 #include <map>
 
@@ -276,6 +277,7 @@ struct Session::Impl {
   // Answers for the node "plan_<i>".
   Value run_plan(const Node& node, std::span<const Value> args) {
     std::vector<Tensor> inputs;
+    inputs.reserve(args.size());
     for (const Value& value : args) {
       const Tensor* tensor = value.get_if<Tensor>();
       QDQ_CHECK(tensor != nullptr, kInternal, "a plan got something other than a tensor");
@@ -283,9 +285,9 @@ struct Session::Impl {
     }
     CompiledPlan& plan = compiled(static_cast<size_t>(std::stoul(node.target().substr(5))), inputs);
     const CompiledPlan::StepHook observe = [&](size_t s) { lap(plan, s); };
-    const std::vector<Tensor> outputs =
+    std::vector<Tensor> outputs =
         repeats > 0 ? run_repeated(plan, inputs) : plan.run(inputs, timings == nullptr ? nullptr : &observe);
-    return Value::List(outputs.begin(), outputs.end());
+    return Value::List(std::move_iterator(outputs.begin()), std::move_iterator(outputs.end()));
   }
   std::vector<Tensor> run_repeated(CompiledPlan& plan, std::span<const Tensor> inputs) {
     std::vector<double> seconds;

@@ -11,11 +11,13 @@
 #include <dlfcn.h>
 #include <omp.h>
 
+#include <array>
 #include <map>
 
 #include "base/parallel.h"
 #include "exec/convolution.h"
 #include "exec/op_backend.h"
+#include "exec/simd.h"
 #include "kernel/gemm.h"
 #include "lower/backend/onednn.h"
 #include "lower/backend/onednn_primitive.h"
@@ -319,6 +321,8 @@ class OneDnnLinear : public CompiledOp {
 
 // aten.matmul and aten.bmm as one primitive per shape.
 class OneDnnMatmul : public CompiledOp {
+  using Extents = std::array<int64_t, 4>;  // matrices, rows, depth, columns
+
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& a = call.tensor(0);
@@ -330,48 +334,64 @@ class OneDnnMatmul : public CompiledOp {
         broadcast_shapes(Shape(a.sizes().begin(), a.sizes().end() - 2), Shape(b.sizes().begin(), b.sizes().end() - 2));
     Shape sizes = batch;
     sizes.insert(sizes.end(), {a.size(-2), b.size(-1)});
-    const Tensor out = Tensor::empty(sizes, DType::kF32);
+    const Tensor out = uninitialized(sizes, DType::kF32);
     const int64_t count = numel_of(batch);
-    const auto flat = [&](const Tensor& t) {
+    const auto spread = [&](const Tensor& t) {
       Shape full = batch;
       full.insert(full.end(), t.sizes().end() - 2, t.sizes().end());
-      return t.expand(full).reshape({count, t.size(-2), t.size(-1)});
+      return t.sizes() == full ? t : t.expand(full);
     };
     if (a.size(-2) == 1 && b.stride(-2) == 1 && b.size(-1) > 1) {
       // One row by columns that lie one after the other: a copy of them would take longer than their product.
+      const auto flat = [&](const Tensor& t) { return spread(t).reshape({count, t.size(-2), t.size(-1)}); };
       const Tensor x = flat(a), y = flat(b);
       kernel::matmul_f32(count, 1, y.size(2), y.size(1), {x.data<float>(), x.stride(1), x.stride(2)}, x.stride(0),
                          {y.data<float>(), y.stride(1), y.stride(2)}, y.stride(0), out.data<float>());
       return out;
     }
-    const Tensor x = flat(a).contiguous(), y = flat(b).contiguous(), z = out.reshape({count, a.size(-2), b.size(-1)});
-    guarded([&] {
-      const memory xm = view(x, x.sizes(), strides_of(x)), ym = view(y, y.sizes(), strides_of(y)),
-                   zm = view(z, z.sizes(), strides_of(z));
-      const Matmul& primitive = primitive_for(xm.get_desc(), ym.get_desc(), zm.get_desc());
-      const OpenMpRegions regions(primitive.threads);
-      primitive.run.execute(stream(), {{DNNL_ARG_SRC, xm}, {DNNL_ARG_WEIGHTS, ym}, {DNNL_ARG_DST, zm}});
-      stream().wait();
-    });
+    const Tensor x = spread(a).contiguous(), y = spread(b).contiguous();
+    guarded([&] { primitive_for({count, a.size(-2), a.size(-1), b.size(-1)}).run(x, y, out); });
     return out;
   }
 
  private:
+  // The product of matrices [m, k] and [k, n] for some sizes, with its memories, whose addresses every run sets.
   struct Matmul {
-    dnnl::matmul run;
-    OpenMpRegions::Threads threads;
+    dnnl::matmul product;
+    OpenMpRegions::Threads threads = {};
+    memory x, y, z;
+
+    explicit Matmul(const Extents& of) {
+      const auto [count, m, k, n] = of;
+      const auto dense = [count = count](int64_t rows, int64_t columns) {
+        return memory::desc({count, rows, columns}, memory::data_type::f32, Dims{rows * columns, columns, 1});
+      };
+      const dnnl::matmul::primitive_desc desc(engine(), dense(m, k), dense(k, n), dense(m, n));
+      product = dnnl::matmul(desc);
+      threads = onednn::threads_of(desc.impl_info_str());
+      x = memory(desc.src_desc(), engine(), nullptr);
+      y = memory(desc.weights_desc(), engine(), nullptr);
+      z = memory(desc.dst_desc(), engine(), nullptr);
+    }
+    void run(const Tensor& left, const Tensor& right, const Tensor& out) const {
+      x.set_data_handle(left.raw());
+      y.set_data_handle(right.raw());
+      z.set_data_handle(out.raw());
+      const dnnl_exec_arg_t arguments[] = {
+          {DNNL_ARG_SRC, x.get()}, {DNNL_ARG_WEIGHTS, y.get()}, {DNNL_ARG_DST, z.get()}};
+      const OpenMpRegions regions(threads);
+      dnnl::error::wrap_c_api(dnnl_primitive_execute(product.get(), stream().get(), 3, arguments),
+                              "a matrix product could not be executed");
+      stream().wait();
+    }
   };
 
-  const Matmul& primitive_for(const memory::desc& x, const memory::desc& y, const memory::desc& z) {
-    Dims key = x.get_dims();
-    key.push_back(y.get_dims().back());
-    const auto found = primitives_.find(key);
-    if (found != primitives_.end()) return found->second;
-    const dnnl::matmul::primitive_desc desc(engine(), x, y, z);
-    return primitives_.emplace(key, Matmul{dnnl::matmul(desc), onednn::threads_of(desc.impl_info_str())}).first->second;
+  const Matmul& primitive_for(const Extents& sizes) {
+    const auto found = primitives_.find(sizes);
+    return found != primitives_.end() ? found->second : primitives_.emplace(sizes, sizes).first->second;
   }
 
-  std::map<Dims, Matmul> primitives_;
+  std::map<Extents, Matmul> primitives_;
 };
 
 // Layers whose copies in the primitive's layout take longer than the portable kernels: measured on volumes of a U-Net
