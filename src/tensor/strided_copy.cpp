@@ -42,9 +42,35 @@ void interleave(const Element* from, int64_t from_step, Element* to, int64_t cou
     for (int64_t line = 0; line < lines; ++line) to[i * lines + line] = from[line * from_step + i];
 }
 
+// to[r * to_step + c] = from[c * from_step + r]; words of 32 bits in squares of four, which lie in vectors.
+using Four [[gnu::vector_size(16)]] = uint32_t;
+template <class Element>
+void turn(const Element* from, int64_t from_step, Element* to, int64_t to_step, int64_t rows, int64_t columns) {
+  const bool in_fours = sizeof(Element) == sizeof(uint32_t);
+  const int64_t whole_rows = in_fours ? rows - rows % 4 : 0, whole_columns = in_fours ? columns - columns % 4 : 0;
+  for (int64_t c = 0; c < whole_columns; c += 4)
+    for (int64_t r = 0; r < whole_rows; r += 4) {
+      Four line[4];
+      for (int64_t i = 0; i < 4; ++i) std::memcpy(&line[i], from + (c + i) * from_step + r, sizeof(Four));
+      const Four first = __builtin_shufflevector(line[0], line[1], 0, 4, 1, 5),
+                 second = __builtin_shufflevector(line[2], line[3], 0, 4, 1, 5),
+                 third = __builtin_shufflevector(line[0], line[1], 2, 6, 3, 7),
+                 fourth = __builtin_shufflevector(line[2], line[3], 2, 6, 3, 7);
+      line[0] = __builtin_shufflevector(first, second, 0, 1, 4, 5);
+      line[1] = __builtin_shufflevector(first, second, 2, 3, 6, 7);
+      line[2] = __builtin_shufflevector(third, fourth, 0, 1, 4, 5);
+      line[3] = __builtin_shufflevector(third, fourth, 2, 3, 6, 7);
+      for (int64_t i = 0; i < 4; ++i) std::memcpy(to + (r + i) * to_step + c, &line[i], sizeof(Four));
+    }
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r) to[r * to_step + c] = from[c * from_step + r];
+}
+
 template <class Element>
 void copy_square(const Element* from, Element* to, const Axis& outer, const Axis& inner, int64_t rows,
                  int64_t columns) {
+  if (sizeof(Element) == sizeof(uint32_t) && outer.from == 1 && inner.to == 1 && rows >= 4 && columns >= 4)
+    return turn(from, inner.from, to, outer.to, rows, columns);
   for (int64_t r = 0; r < rows; ++r) {
     const Element* in = from + r * outer.from;
     Element* out = to + r * outer.to;
@@ -63,8 +89,7 @@ template <class Element>
 void turn_square(const Element* from, Element* to, int64_t from_step, int64_t to_step, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = 32, kApart = kSide + 1;
   Element square[kSide * kApart];
-  for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = 0; r < rows; ++r) square[r * kApart + c] = from[c * from_step + r];
+  turn(from, from_step, square, kApart, rows, columns);
   for (int64_t r = 0; r < rows; ++r) std::copy_n(square + r * kApart, columns, to + r * to_step);
 }
 

@@ -61,6 +61,8 @@ TEST(Tensor, CopiesFromAnyOrderIntoAnyOther) {
   };
   check(float(), {2, 1, 3, 3, 7, 5}, {0, 1, 4, 2, 5, 3}, {});  // pixel shuffle
   check(float(), {70, 67}, {1, 0}, {});
+  check(float(), {70, 256}, {1, 0}, {});  // rows that are a power of two apart
+  check(float(), {5, 3, 9, 4}, {0, 2, 3, 1}, {});
   check(uint8_t(), {3, 40, 37}, {0, 2, 1}, {});
   check(int16_t(), {4, 5, 6}, {2, 1, 0}, {});
   check(int64_t(), {2, 3, 4, 5}, {0, 2, 3, 1}, {});
