@@ -132,9 +132,20 @@ void rms_norm(const float* x, int64_t rows, int64_t n, const float* gamma, float
   });
 }
 
-// Four vectors at a time. Which of two zeros it is, and NaN, is left to the caller.
+// Which of two zeros it is, and NaN, is left to the caller. A row of few elements goes one by one, else four vectors at
+// a time.
 template <class Choose> HWY_INLINE bool extreme(const float* x, int64_t n, float first, float* out, Choose&& choose) {
   const D d;
+  if (n < kLanes) {
+    float most = x[0];
+    bool is_number = most == most;
+    for (int64_t i = 1; i < n; ++i) {
+      most = (first < 0 ? x[i] > most : x[i] < most) ? x[i] : most;
+      is_number = is_number && x[i] == x[i];
+    }
+    *out = most;
+    return most != 0 && is_number;
+  }
   V most[4] = {hn::Set(d, first), hn::Set(d, first), hn::Set(d, first), hn::Set(d, first)};
   auto is_nan = hn::IsNaN(most[0]);
   int64_t i = 0;
@@ -150,10 +161,8 @@ template <class Choose> HWY_INLINE bool extreme(const float* x, int64_t n, float
     is_nan = hn::Or(is_nan, hn::IsNaN(v));
     most[0] = choose(most[0], v);
   }
-  float lanes[kLanes];
-  hn::StoreU(choose(choose(most[0], most[1]), choose(most[2], most[3])), d, lanes);
-  *out = lanes[0];
-  for (int64_t j = 1; j < kLanes; ++j) *out = first < 0 ? std::max(*out, lanes[j]) : std::min(*out, lanes[j]);
+  const V found = choose(choose(most[0], most[1]), choose(most[2], most[3]));
+  *out = first < 0 ? hn::ReduceMax(d, found) : hn::ReduceMin(d, found);
   return *out != 0 && hn::AllFalse(d, is_nan);
 }
 
