@@ -47,7 +47,11 @@ struct Picking {
         if constexpr (how == Pick::kRead) other = one;
         else if constexpr (how == Pick::kWrite) one = other;
         else if constexpr (how == Pick::kAdd) one += other;
-        else if ((how == Pick::kMax ? other > one : other < one) || other != other) one = other;
+        else {
+          // Always written, so that no branch but that of NaN has to be foretold.
+          one = (how == Pick::kMax ? other > one : other < one) ? other : one;
+          if (other != other) one = other;
+        }
       }
     }
   }
