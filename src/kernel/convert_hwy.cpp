@@ -122,23 +122,15 @@ void in_parts(void (*convert)(const In*, int64_t, Out*), const In* x, int64_t n,
 
 }  // namespace
 
-void integers_of_floats(const float* x, int64_t n, int32_t* out) { in_parts(HWY_DYNAMIC_POINTER(to_int32), x, n, out); }
-void integers_of_floats(const float* x, int64_t n, int64_t* out) { in_parts(HWY_DYNAMIC_POINTER(to_int64), x, n, out); }
-void bytes_of_floats(const float* x, int64_t n, uint8_t* out) { in_parts(HWY_DYNAMIC_POINTER(to_bytes), x, n, out); }
-void bools_of_floats(const float* x, int64_t n, uint8_t* out) { in_parts(HWY_DYNAMIC_POINTER(to_bools), x, n, out); }
-void floats_of_integers(const int32_t* x, int64_t n, float* out) {
-  in_parts(HWY_DYNAMIC_POINTER(from_int32), x, n, out);
-}
-void floats_of_integers(const uint8_t* x, int64_t n, float* out) {
-  in_parts(HWY_DYNAMIC_POINTER(from_uint8), x, n, out);
-}
-void floats_of_integers(const int8_t* x, int64_t n, float* out) { in_parts(HWY_DYNAMIC_POINTER(from_int8), x, n, out); }
-void integers_of_integers(const uint8_t* x, int64_t n, int32_t* out) {
-  in_parts(HWY_DYNAMIC_POINTER(widen_uint8), x, n, out);
-}
-void integers_of_integers(const int8_t* x, int64_t n, int32_t* out) {
-  in_parts(HWY_DYNAMIC_POINTER(widen_int8), x, n, out);
-}
+void integers_of_floats(const float* x, int64_t n, int32_t* out) { in_parts(QDQ_CHOSEN(to_int32), x, n, out); }
+void integers_of_floats(const float* x, int64_t n, int64_t* out) { in_parts(QDQ_CHOSEN(to_int64), x, n, out); }
+void bytes_of_floats(const float* x, int64_t n, uint8_t* out) { in_parts(QDQ_CHOSEN(to_bytes), x, n, out); }
+void bools_of_floats(const float* x, int64_t n, uint8_t* out) { in_parts(QDQ_CHOSEN(to_bools), x, n, out); }
+void floats_of_integers(const int32_t* x, int64_t n, float* out) { in_parts(QDQ_CHOSEN(from_int32), x, n, out); }
+void floats_of_integers(const uint8_t* x, int64_t n, float* out) { in_parts(QDQ_CHOSEN(from_uint8), x, n, out); }
+void floats_of_integers(const int8_t* x, int64_t n, float* out) { in_parts(QDQ_CHOSEN(from_int8), x, n, out); }
+void integers_of_integers(const uint8_t* x, int64_t n, int32_t* out) { in_parts(QDQ_CHOSEN(widen_uint8), x, n, out); }
+void integers_of_integers(const int8_t* x, int64_t n, int32_t* out) { in_parts(QDQ_CHOSEN(widen_int8), x, n, out); }
 
 }  // namespace qdq::kernel
 #endif

@@ -208,18 +208,18 @@ void over_rows(const float* x, int64_t rows, int64_t columns, float* out, int64_
 
 }  // namespace
 
-void exp_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(exp)); }
-void sigmoid_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(sigmoid)); }
-void silu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(silu)); }
+void exp_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(exp)); }
+void sigmoid_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(sigmoid)); }
+void silu_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(silu)); }
 
 void softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  over_rows(x, rows, columns, out, columns, HWY_DYNAMIC_POINTER(softmax));
+  over_rows(x, rows, columns, out, columns, QDQ_CHOSEN(softmax));
 }
 void log_softmax_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  over_rows(x, rows, columns, out, columns, HWY_DYNAMIC_POINTER(log_softmax));
+  over_rows(x, rows, columns, out, columns, QDQ_CHOSEN(log_softmax));
 }
 void logsumexp_f32(const float* x, int64_t rows, int64_t columns, float* out) {
-  over_rows(x, rows, columns, out, 1, HWY_DYNAMIC_POINTER(logsumexp));
+  over_rows(x, rows, columns, out, 1, QDQ_CHOSEN(logsumexp));
 }
 
 }  // namespace qdq::kernel

@@ -84,14 +84,12 @@ template <class Run> void in_threads(const float* x, const float* y, int64_t n, 
 
 }  // namespace
 
-void rest_f32(const float* x, const float* y, int64_t n, float* out) {
-  in_threads(x, y, n, out, HWY_DYNAMIC_POINTER(rest_run));
-}
+void rest_f32(const float* x, const float* y, int64_t n, float* out) { in_threads(x, y, n, out, QDQ_CHOSEN(rest_run)); }
 void floor_rest_f32(const float* x, const float* y, int64_t n, float* out) {
-  in_threads(x, y, n, out, HWY_DYNAMIC_POINTER(floor_rest_run));
+  in_threads(x, y, n, out, QDQ_CHOSEN(floor_rest_run));
 }
 void floor_quotient_f32(const float* x, const float* y, int64_t n, float* out) {
-  in_threads(x, y, n, out, HWY_DYNAMIC_POINTER(floor_quotient_run));
+  in_threads(x, y, n, out, QDQ_CHOSEN(floor_quotient_run));
 }
 
 }  // namespace qdq::kernel

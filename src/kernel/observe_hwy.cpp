@@ -249,12 +249,11 @@ void min_max_channels_f32(const float* x, int64_t outer, int64_t channels, int64
 }
 
 void histogram_f32(const float* x, int64_t n, float lo, float hi, int64_t bins, bool all_inside, uint64_t* counts) {
-  count(all_inside ? HWY_DYNAMIC_POINTER(histogram_inside) : HWY_DYNAMIC_POINTER(histogram_anywhere), x, n,
-        {lo, hi, 0, bins}, counts);
+  count(all_inside ? QDQ_CHOSEN(histogram_inside) : QDQ_CHOSEN(histogram_anywhere), x, n, {lo, hi, 0, bins}, counts);
 }
 
 void count_multiples_f32(const float* x, int64_t n, float width, int64_t bins, uint64_t* counts) {
-  count(HWY_DYNAMIC_POINTER(histogram_multiples), x, n, {0, 0, 1 / width, bins}, counts);
+  count(QDQ_CHOSEN(histogram_multiples), x, n, {0, 0, 1 / width, bins}, counts);
 }
 
 }  // namespace qdq::kernel

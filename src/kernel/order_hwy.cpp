@@ -177,7 +177,7 @@ void sum_rows_up(const float* x, int64_t rows, int64_t count, float* out) {
 }  // namespace
 
 void extreme_places_f32(const float* x, int64_t outer, int64_t count, int64_t inner, bool largest, int64_t* out) {
-  const auto run = largest ? HWY_DYNAMIC_POINTER(largest_places) : HWY_DYNAMIC_POINTER(smallest_places);
+  const auto run = largest ? QDQ_CHOSEN(largest_places) : QDQ_CHOSEN(smallest_places);
   parallel_for(outer, grain(count * inner), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) run(x + i * count * inner, count, inner, out + i * inner);
   });
@@ -191,7 +191,7 @@ int64_t find_below(const int32_t* keys, int64_t begin, int64_t n, int32_t limit)
 }
 
 void cumulative_sums_f32(const float* x, int64_t outer, int64_t count, int64_t inner, float* out) {
-  const auto run = HWY_DYNAMIC_POINTER(add_row);
+  const auto run = QDQ_CHOSEN(add_row);
   if (inner == 1)
     return parallel_for((outer + kTogether - 1) / kTogether, grain(count * kTogether), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin * kTogether; r < std::min(end * kTogether, outer); r += kTogether)

@@ -82,9 +82,9 @@ HWY_EXPORT(finish_row);
 void rounded_layer_norm_f32(const float* x, int64_t rows, int64_t columns, const RoundedNorm& norm, float* out) {
   const int64_t grain = std::max<int64_t>(1, (int64_t{1} << 14) / std::max<int64_t>(columns, 1));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
-    const auto round = HWY_DYNAMIC_POINTER(round_one);
-    const auto center = HWY_DYNAMIC_POINTER(center_row);
-    const auto finish = HWY_DYNAMIC_POINTER(finish_row);
+    const auto round = QDQ_CHOSEN(round_one);
+    const auto center = QDQ_CHOSEN(center_row);
+    const auto finish = QDQ_CHOSEN(finish_row);
     std::vector<float> squares(static_cast<size_t>(columns));
     const float count = static_cast<float>(columns);
     for (int64_t row = begin; row < end; ++row) {

@@ -13,3 +13,21 @@
 #else
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR)
 #endif
+
+#include "hwy/targets.h"
+
+namespace qdq::kernel {
+
+// Looks at the processor if no kernel has run yet.
+inline void choose_target() {
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) != 0
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
+#endif
+}
+
+}  // namespace qdq::kernel
+
+// A function to be called many times. HWY_DYNAMIC_POINTER alone gives, before a kernel has run, one that looks at the
+// processor at every call, which takes 40 us in a virtual machine.
+#define QDQ_CHOSEN(FUNCTION) (choose_target(), HWY_DYNAMIC_POINTER(FUNCTION))

@@ -163,15 +163,15 @@ template <class Run> void in_threads(const float* x, int64_t n, float* out, Run 
 
 }  // namespace
 
-void atan_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(atan_run)); }
+void atan_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(atan_run)); }
 void atan2_f32(const float* y, const float* x, int64_t n, float* out) {
   parallel_for(n, int64_t{1} << 13, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(atan2_run)(y + begin, x + begin, end - begin, out + begin);
   });
 }
-void erfc_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(erfc_run)); }
-void asin_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(asin_run)); }
-void acos_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(acos_run)); }
+void erfc_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(erfc_run)); }
+void asin_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(asin_run)); }
+void acos_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(acos_run)); }
 void log2_f32(const float* x, int64_t n, float* out) {
   in_threads(x, n, out, [](const float* from, int64_t count, float* to) {
     HWY_DYNAMIC_DISPATCH(log_run)(from, count, 0x1.71547652b82fep+0, to);
@@ -182,11 +182,11 @@ void log10_f32(const float* x, int64_t n, float* out) {
     HWY_DYNAMIC_DISPATCH(log_run)(from, count, 0x1.bcb7b1526e50ep-2, to);
   });
 }
-void sinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(sinh_run)); }
-void cosh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(cosh_run)); }
-void asinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(asinh_run)); }
-void acosh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(acosh_run)); }
-void atanh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, HWY_DYNAMIC_POINTER(atanh_run)); }
+void sinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(sinh_run)); }
+void cosh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(cosh_run)); }
+void asinh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(asinh_run)); }
+void acosh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(acosh_run)); }
+void atanh_f32(const float* x, int64_t n, float* out) { in_threads(x, n, out, QDQ_CHOSEN(atanh_run)); }
 
 }  // namespace qdq::kernel
 #endif
