@@ -20,14 +20,14 @@ struct ResizedAxis {
   std::vector<int64_t> first;  // of output i in the lists below; one more at the end
   std::vector<int64_t> index;
   std::vector<float> weight;
-  // All weights are multiples of 1/64, so that floats hold what two such axes make of bytes.
-  bool is_exact_for_bytes = true;
+  // The weights are multiples of 1/parts, a power of two of at most 64; 0: they are not.
+  int64_t parts = 1;
 
   explicit ResizedAxis(const ResizeTaps& taps) {
     for (const std::vector<ResizeTap>& here : taps) {
       first.push_back(static_cast<int64_t>(index.size()));
       for (const ResizeTap& tap : here) {
-        is_exact_for_bytes = is_exact_for_bytes && tap.weight * 64 == std::floor(tap.weight * 64);
+        while (parts > 0 && !is_whole(tap.weight * static_cast<double>(parts))) parts = parts < 64 ? parts * 2 : 0;
         index.push_back(tap.index);
         weight.push_back(static_cast<float>(tap.weight));
       }
@@ -42,30 +42,48 @@ struct ResizedAxis {
   }
   int64_t size() const { return static_cast<int64_t>(first.size()) - 1; }
   kernel::Taps taps() const { return {size(), first.data(), index.data(), weight.data()}; }
+
+ private:
+  static bool is_whole(double x) { return x == std::floor(x); }
 };
 
-// upsample_* of images and of sequences, along the height and then along the width, each sum rounded at every step.
-// Bytes are computed in floats, where that is exact. All sequences are the rows of one image.
+// upsample_* of sequences, images and volumes, along the depth, then the height and then the width, each sum rounded at
+// every step. Bytes are computed in floats, where that is exact. All sequences are the rows of one image.
 class ResizeOp : public CompiledOp {
  public:
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
     const bool are_bytes = given.dtype() == DType::kU8 || given.dtype() == DType::kS8;
-    if (!(is_f32(given) || are_bytes) || given.dim() < 3 || given.dim() > 4 || given.numel() == 0)
-      return run_reference(call, "its input is empty, not float32, or has other than one or two axes to resize");
-    const std::vector<ResizeTaps> taps = resize_taps(call);
-    const bool is_image = taps.size() == 2;
-    const int64_t in_w = given.size(-1), in_h = is_image ? given.size(2) : given.numel() / in_w;
-    const ResizedAxis rows = is_image ? ResizedAxis(taps[0]) : ResizedAxis(in_h), columns(taps.back());
-    if (are_bytes && !(rows.is_exact_for_bytes && columns.is_exact_for_bytes))
+    if (!(is_f32(given) || are_bytes) || given.dim() < 3 || given.dim() > 5 || given.numel() == 0)
+      return run_reference(call, "its input is empty, not float32, or has other than one to three axes to resize");
+    std::vector<ResizedAxis> axes;
+    int64_t parts = 1;
+    for (const ResizeTaps& taps : resize_taps(call)) parts *= axes.emplace_back(taps).parts;
+    // Floats hold the sums of bytes if these have at most 24 bits.
+    if (are_bytes && (parts == 0 || parts > int64_t{1} << 16))
       return run_reference(call, "floats do not hold its sums of bytes exactly");
+    Tensor x = are_bytes ? widened_to_floats(given) : given.contiguous();
     Shape sizes = given.sizes();
-    sizes.back() = columns.size();
-    if (is_image) sizes[2] = rows.size();
-    const Tensor x = are_bytes ? widened_to_floats(given) : given.contiguous(), out = uninitialized(sizes, DType::kF32);
+    const int64_t in_w = sizes.back(), in_h = axes.size() == 1 ? given.numel() / in_w : given.size(-2);
+    if (axes.size() == 3) {
+      sizes[2] = axes[0].size();
+      x = resized(x, sizes, given.size(2), in_h * in_w, axes[0], ResizedAxis(in_h * in_w));
+    }
+    const ResizedAxis rows = axes.size() == 1 ? ResizedAxis(in_h) : axes[axes.size() - 2];
+    if (axes.size() > 1) sizes[sizes.size() - 2] = rows.size();
+    sizes.back() = axes.back().size();
+    x = resized(x, sizes, in_h, in_w, rows, axes.back());
+    return are_bytes ? narrowed_from_floats(x, given.dtype()) : x;
+  }
+
+ private:
+  // Planes [in_h, in_w] as a tensor of these sizes.
+  static Tensor resized(const Tensor& x, const Shape& sizes, int64_t in_h, int64_t in_w, const ResizedAxis& rows,
+                        const ResizedAxis& columns) {
+    const Tensor out = uninitialized(sizes, DType::kF32);
     kernel::resample_f32(x.data<float>(), x.numel() / in_h / in_w, in_h, in_w, rows.taps(), columns.taps(),
                          out.data<float>());
-    return are_bytes ? narrowed_from_floats(out, given.dtype()) : out;
+    return out;
   }
 };
 
@@ -255,6 +273,8 @@ constexpr SimdOp kImages[] = {
     {"aten.upsample_bilinear2d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten.upsample_bicubic2d.default", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_trilinear3d.vec", make_of<ResizeOp>, elementwise_obstacle},
+    {"aten.upsample_trilinear3d.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten._upsample_bilinear2d_aa.vec", make_of<ResizeOp>, elementwise_obstacle},
     {"aten._upsample_bilinear2d_aa.default", make_of<ResizeOp>, elementwise_obstacle},
     {"aten._upsample_bicubic2d_aa.vec", make_of<ResizeOp>, elementwise_obstacle},
@@ -270,6 +290,12 @@ constexpr SimdOp kPadding[] = {
     {"aten.upsample_nearest2d.default", make_of<NearestOp>, nullptr},
     {"aten.upsample_nearest3d.vec", make_of<NearestOp>, nullptr},
     {"aten.upsample_nearest3d.default", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact1d.vec", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact1d.default", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact2d.vec", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact2d.default", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact3d.vec", make_of<NearestOp>, nullptr},
+    {"aten._upsample_nearest_exact3d.default", make_of<NearestOp>, nullptr},
     {"aten.pad.default", make_of<PadOp>, nullptr},
     {"aten.constant_pad_nd.default", make_of<PadOp>, nullptr},
     {"aten.reflection_pad1d.default", make_of<PadOp>, nullptr},

@@ -191,6 +191,14 @@ TEST(SimdAxes, ImagesOfAnyWidthAreResizedAsInTheReference) {
               1e-5, "sequences");
 }
 
+TEST(SimdAxes, VolumesAreResizedAsInTheReference) {
+  for (const List& wanted : {List{6, 10, 14}, List{5, 3, 9}, List{3, 1, 7}})
+    for (const bool corners : {false, true})
+      expect_near(OneCall("aten.upsample_trilinear3d.vec",
+                          {counting({2, 3, 3, 5, 7}, 0.0719f, -1.f), Argument(wanted), Argument(corners), Argument()}),
+                  1e-5, "volumes");
+}
+
 TEST(SimdAxes, ImagesAreResizedWithAntialiasingAsInTheReference) {
   for (const char* kernel : {"linear", "cubic"})
     expect_near(OneCall(concat("aten._upsample_bi", kernel, "2d_aa.vec"),

@@ -123,8 +123,9 @@ TEST(SimdMoves, ElementsOfAnyDtypeAreMovedAlongAnyAxis) {
         Tensor image = given;
         while (image.dim() < static_cast<int64_t>(sizes.size()) + 2) image = image.unsqueeze(0);
         if (dtype == DType::kBool) continue;
-        OneCall(concat("aten.upsample_nearest", sizes.size(), "d.vec"), {image, Argument(wanted), Argument()})
-            .expect_equal(concat("nearest ", to_string(sizes)));
+        for (const char* kind : {"upsample_nearest", "_upsample_nearest_exact"})
+          OneCall(concat("aten.", kind, sizes.size(), "d.vec"), {image, Argument(wanted), Argument()})
+              .expect_equal(concat(kind, " ", to_string(sizes)));
       }
     }
   }
@@ -510,7 +511,7 @@ TEST(SimdMoves, BytesAreChosenAsInTheReference) {
   }
 }
 
-// Twice the size has weights of quarters; other sizes round, and are left to the reference.
+// Twice the size has weights of quarters, also along three axes; other sizes round, and are left to the reference.
 TEST(SimdMoves, BytesAreResizedAsInTheReference) {
   for (const DType dtype : {DType::kU8, DType::kS8}) {
     const Tensor x = integers({2, 3, 9, 7}, 256, dtype);
@@ -518,6 +519,8 @@ TEST(SimdMoves, BytesAreResizedAsInTheReference) {
         .expect_equal("bilinear");
     OneCall("aten.upsample_linear1d.vec", {x.select(0, 0), Argument(List{28}), Argument(false), Argument()})
         .expect_equal("linear");
+    OneCall("aten.upsample_trilinear3d.vec", {x.unsqueeze(0), Argument(List{6, 18, 14}), Argument(false), Argument()})
+        .expect_equal("trilinear");
     OneCall call("aten.upsample_bilinear2d.vec", {x, Argument(List{20, 17}), Argument(false), Argument()});
     const std::unique_ptr<OpBackend> simd = make_simd_ops();
     Interpreter fast(call.program, {simd.get()});
