@@ -100,7 +100,8 @@ class SoftmaxOp : public CompiledOp {
 
   Value run(const Call<Tensor>& call) override {
     const Tensor& given = call.tensor(0);
-    const bool converts = call.op().schema->arguments[2].name == "dtype" ? !call.is_none(2) : call.boolean(2);
+    const bool converts =
+        call.op().schema->arguments[2].name == "dtype" ? call.dtype(2, DType::kF32) != DType::kF32 : call.boolean(2);
     if (!is_f32(given) || given.dim() == 0 || given.numel() == 0 || converts)
       return run_reference(call, "its input is empty, not float32 or a single number");
     const int64_t axis = wrap_axis(call.integer(1), given.dim()), columns = given.size(axis);

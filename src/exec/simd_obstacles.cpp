@@ -93,7 +93,9 @@ std::string convolution_obstacle(const Node& node) {
 
 std::string softmax_obstacle(const Node& node) {
   const Argument& converts = argument_of(node, 2);  // a dtype, or for _softmax whether to
-  if (!converts.is_none() && converts.integer().value_or(1) != 0) return "it converts its input";
+  const TensorMeta* x = meta_of(node, 0);
+  const bool is_idle = x != nullptr && converts == Argument(x->dtype);
+  if (!converts.is_none() && !is_idle && converts.integer().value_or(1) != 0) return "it converts its input";
   return dtype_obstacle(node, {0});
 }
 

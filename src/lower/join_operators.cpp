@@ -147,6 +147,7 @@ void dequantize_in_front(Program& program, Node& choosing) {
 
 void join_operators(Program& program) {
   if (!fusion_obstacle(*program.graph).empty()) return;
+  leave_out_idle_operators(program);
   join_decoder_operators(program);
   join_attention(program);
   for (Node* node : program.graph->nodes()) {

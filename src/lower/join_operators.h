@@ -23,6 +23,10 @@ inline constexpr std::string_view kRotaryEmbedding = "torch.ops.onnx.rotary_embe
 // The graph must have its shapes.
 void join_operators(Program& program);
 
+// The first part of it, for the others look for operators side by side:
+//   dropout of inference, and a cast to the dtype of its input                 to their input
+//   softmax with the dtype of its input                                        to the one without a dtype
+void leave_out_idle_operators(Program& program);
 // A part of it, for what decoders have in front of their attention:
 //   x * cos + cat([-x[..., half:], x[..., :half]]) * sin                       to onnx.rotary_embedding
 //   attention whose keys and values are repeated for grouped queries           to the one with enable_gqa

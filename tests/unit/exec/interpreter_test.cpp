@@ -59,7 +59,7 @@ TEST(Interpreter, RefusesBeforeARunWhatTheGraphTells) {
     const char* reason;
   };
   const std::vector<Case> cases = {
-      {"softmax.int", {{2, 3, 4}}, {1, DType::kF32}, "it converts its input"},
+      {"softmax.int", {{2, 3, 4}}, {1, DType::kBF16}, "it converts its input"},
       {"linear.default", {{2, 3}, {3}}, {}, "its weight is not a matrix"},
   };
   const std::unique_ptr<OpBackend> simd = make_simd_ops();

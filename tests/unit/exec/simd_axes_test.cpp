@@ -191,6 +191,11 @@ TEST(SimdAxes, ImagesOfAnyWidthAreResizedAsInTheReference) {
               1e-5, "sequences");
 }
 
+TEST(SimdAxes, SoftmaxWithTheDtypeOfItsInputIsThatOfTheReference) {
+  expect_near(OneCall("aten.softmax.int", {counting({3, 5, 9}, 0.0719f, -1.f), Argument(-1), Argument(DType::kF32)}),
+              1e-6, "float32");
+}
+
 TEST(SimdAxes, VolumesAreResizedAsInTheReference) {
   for (const List& wanted : {List{6, 10, 14}, List{5, 3, 9}, List{3, 1, 7}})
     for (const bool corners : {false, true})

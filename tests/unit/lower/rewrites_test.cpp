@@ -108,6 +108,31 @@ TEST(JoinedOperators, ProductsAroundASoftmaxAreAttention) {
   }
 }
 
+// As Python spells attention out: softmax and a cast to float32, which it is, and a dropout of inference.
+TEST(JoinedOperators, WhatReturnsItsInputIsLeftOut) {
+  const auto graph = [](bool leaves) {
+    GraphBuilder g;
+    Node* x = g.input({2, 5, 8});
+    std::vector<Node*> parts;
+    for (int i = 0; i < 3; ++i) parts.push_back(g.call("torch.ops.aten.linear.default", {x, g.floats({8, 8}, -1, 1)}));
+    Node* turned = g.call("torch.ops.aten.transpose.int", {parts[1], 1, 2});
+    Node* scores = g.call("torch.ops.aten.matmul.default", {parts[0], turned});
+    Node* weights = g.call("torch.ops.aten.softmax.int", {scores, -1, DType::kF32});
+    weights = g.call("torch.ops.aten.to.dtype", {weights, DType::kF32});
+    weights = g.call("torch.ops.aten.dropout.default", {weights, 0.1, false});
+    return g.done({leaves ? weights : g.call("torch.ops.aten.matmul.default", {weights, parts[2]})});
+  };
+  Program program = graph(false), left = graph(true);
+  join_operators(program);
+  join_operators(left);
+  EXPECT_THAT(targets_of(program), testing::Contains("aten.scaled_dot_product_attention.default"));
+  EXPECT_THAT(targets_of(program), testing::Not(testing::Contains("aten.dropout.default")));
+  EXPECT_EQ(targets_of(left).back(), "aten.dropout.default") << "an output keeps its node";
+  EXPECT_THAT(targets_of(left), testing::Not(testing::Contains("aten.to.dtype")));
+  for (const bool leaves : {false, true})
+    EXPECT_LE(difference_from("reference", graph(leaves), {2, 5, 8}).relative, 1e-5);
+}
+
 // As windows with relative positions are exported: images and heads are one axis, of the mask too.
 TEST(JoinedOperators, AttentionOfThreeAxesIsThatOfOneImage) {
   enum class Mask { kNone, kOfEach, kOfAll };
