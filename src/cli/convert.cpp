@@ -8,6 +8,16 @@
 
 namespace qdq {
 
+namespace {
+
+void add_output(CLI::App& verb, std::string& output) {
+  verb.add_option("OUT,-o,--output", output,
+                  "the file to write, as the second argument or by -o; its ending says the kind: .pt2 or .onnx")
+      ->required();
+}
+
+}  // namespace
+
 void convert(const ConvertFileOptions& options, Host& host) {
   check_outputs({{"OUT", options.output, kModelEndings}}, {options.input}, host);
   check_onnx_options(options.onnx, options.output);
@@ -29,7 +39,7 @@ void add_convert(CommandLine& line) {
   CLI::App* verb = line.verb("convert", "write a model as .pt2 or .onnx", "qdq convert model.pt2 model.onnx",
                              [options](Host& host) { convert(*options, host); });
   verb->add_option("IN", options->input, "the model (.pt2 or .onnx)")->required();
-  verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+  add_output(*verb, options->output);
   add_onnx_options(*verb, options->onnx);
   add_fix_option(*verb, options->fixed);
   add_json_flag(*verb, options->json);
@@ -57,7 +67,7 @@ void add_fuse(CommandLine& line) {
   CLI::App* verb = line.verb("fuse", "fold a float model's batch norms into the layers in front",
                              "qdq fuse model.pt2 fused.pt2", [options](Host& host) { fuse(*options, host); });
   verb->add_option("IN", options->input, "the float model (.pt2 or .onnx)")->required();
-  verb->add_option("OUT", options->output, "the file to write; its ending says the kind: .pt2 or .onnx")->required();
+  add_output(*verb, options->output);
   verb->add_option("--fx", options->backend, "the backend config whose fusions to apply (native)")
       ->check(one_of({"native", "fbgemm", "x86", "qnnpack", "onednn", "executorch", "tensorrt"}))
       ->type_name("BACKEND");

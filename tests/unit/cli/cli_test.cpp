@@ -119,7 +119,7 @@ TEST_F(CliTest, ComparesModelsLayerByLayer) {
   EXPECT_NE(host.out.find("out.onnx beside model.pt2: 4 operators"), std::string::npos) << host.out;
   EXPECT_NE(host.out.find("linear_default (aten.linear.default)"), std::string::npos) << host.out;
   // The model's output is called alike in both ONNX files, where integers lie in between, too.
-  ASSERT_EQ(run({"convert", "model.pt2", "float.onnx"}), 0) << host.err;
+  ASSERT_EQ(run({"convert", "model.pt2", "-o", "float.onnx"}), 0) << host.err;
   ASSERT_EQ(run({"quantize", "float.onnx", "--calibrate", "data.npz", "-o", "int8.onnx"}), 0) << host.err;
   ASSERT_EQ(run({"compare", "float.onnx", "int8.onnx", "--data", "data.npz"}), 0) << host.err;
   EXPECT_NE(host.out.find("int8.onnx beside float.onnx: 4 operators"), std::string::npos) << host.out;
