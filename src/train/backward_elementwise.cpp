@@ -203,7 +203,7 @@ void add_elementwise_backwards(std::vector<BackwardDef>& table) {
   of_x("clamp_min.default", [](const BackwardCall& c) { return within(c, number(c, 1), kFar, true); });
   of_x("clamp_max.default", [](const BackwardCall& c) { return within(c, -kFar, number(c, 1), true); });
   of_x("leaky_relu.default", leaky_relu);
-  of_x("hardswish.default", of_input([](float g, float x) { return x <= -3 ? 0.0f : x < 3 ? g * (x / 3 + 0.5f) : g; }));
+  of_x("hardswish.default", of_input([](float g, float x) { return x < -3 ? 0.0f : x <= 3 ? g * (x / 3 + 0.5f) : g; }));
   of_x("hardsigmoid.default", of_input([](float g, float x) { return -3 < x && x < 3 ? g / 6 : 0.0f; }));
   of_y("elu.default", elu);
   of_x("where.self", where_self);

@@ -90,20 +90,28 @@ std::vector<Value> adaptive_avg_pool3d(const BackwardCall& c) {
       [&](Term x) { return of.call("adaptive_avg_pool2d.default", {x, numbers({to[0], of.value(x).size(3)})}); }));
 }
 
-// The largest of each window, one axis after the other. Windows may overlap.
+// The largest of each window, one axis after the other, the last one first: of equal ones that is the first of all.
+// Windows may overlap.
 std::vector<Value> adaptive_max_pool(const BackwardCall& c) {
   const Shape to = c.call.integers(1);
   Composition of(c);
   Term x = of.argument(0);
-  for (size_t i = 0; i < to.size(); ++i) {
-    const int64_t axis = of.value(x).dim() - static_cast<int64_t>(to.size() - i), size = of.value(x).size(axis);
+  for (size_t i = to.size(); i-- > 0;) {
+    Shape sizes = of.value(x).sizes();
+    const size_t axis = sizes.size() - (to.size() - i);
+    const int64_t size = sizes[axis],
+                  inner = numel_of(Shape(sizes.begin() + static_cast<int64_t>(axis) + 1, sizes.end()));
+    const Term columns = reshaped(of, x, {numel_of(sizes) / size / inner, 1, size, inner});
     std::vector<Term> parts;
     for (int64_t k = 0; k < to[i]; ++k) {
       const int64_t begin = k * size / to[i], end = ((k + 1) * size + to[i] - 1) / to[i];
-      const Term window = of.call("slice.Tensor", {x, Value(axis), Value(begin), Value(end), Value(int64_t{1})});
-      parts.push_back(of.call("amax.default", {window, numbers({axis}), Value(true)}));
+      const Term window =
+          of.call("slice.Tensor", {columns, Value(int64_t{2}), Value(begin), Value(end), Value(int64_t{1})});
+      parts.push_back(of.call("max_pool2d.default", {window, numbers({end - begin, 1}), numbers({1, 1}),
+                                                     numbers({0, 0}), numbers({1, 1}), Value(false)}));
     }
-    x = of.call("cat.default", {parts, Value(axis)});
+    sizes[axis] = to[i];
+    x = reshaped(of, of.call("cat.default", {parts, Value(int64_t{2})}), sizes);
   }
   return gradients_of_first(of, x);
 }

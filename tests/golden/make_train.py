@@ -5,7 +5,8 @@ Run in tests/golden: python3 make_train.py
 
 A case is one call: "op", "args" and "kwargs" in schema order, "grads": for each argument the flat gradient, a list of
 such for a list of tensors, or null. A tensor argument is {"t": shape, "seed": n, "factor": f, "offset": o}: a linear
-congruential generator gives 24-bit numbers from -1 to 1, times the factor, plus the offset, in float32; {"i": values,
+congruential generator gives 24-bit numbers from -1 to 1, times the factor, plus the offset, in float32, and with "step"
+rounded to whole multiples of it; {"i": values,
 "shape": shape} is int64, {"b": values} bool, {"float": "inf"} a number that JSON does not have. The gradient of result
 r is made likewise with the seed 1000 + r.
 """
@@ -36,6 +37,11 @@ def t(*shape, factor=1.0, offset=0.0):
     return {"t": list(shape), "seed": next(seeds), "factor": factor, "offset": offset}
 
 
+def equals(*shape, factor=1.0, step=0.5):
+    """Few different numbers, as quantized tensors have: many are equal, zero, or an end of a range."""
+    return t(*shape, factor=factor) | {"step": step}
+
+
 def i(*values, shape=None):
     return {"i": list(values), "shape": shape or [len(values)]}
 
@@ -46,8 +52,10 @@ def b(*values):
 
 def built(spec, leaves):
     if isinstance(spec, dict) and "t" in spec:
-        leaf = sample(spec["t"], spec["seed"], spec["factor"], spec["offset"]).requires_grad_()
-        leaves.append(leaf)
+        leaf = sample(spec["t"], spec["seed"], spec["factor"], spec["offset"])
+        if "step" in spec:
+            leaf = (leaf / spec["step"]).round() * spec["step"]
+        leaves.append(leaf.requires_grad_())
         return leaf
     if isinstance(spec, dict) and "i" in spec:
         return torch.tensor(spec["i"], dtype=torch.int64).reshape(spec["shape"])
@@ -606,6 +614,39 @@ case("repeat_interleave.self_Tensor", t(3, 2), i(2, 0, 3), 0)
 case("ldexp.Tensor", t(3, 2), t(2))
 case("special_entr", t(3, 2, offset=1.5))
 case("special_ndtr", t(3, 2, factor=2.0))
+
+# What chooses among equal numbers, or bends at some.
+for name in ("relu", "abs", "leaky_relu", "elu", "celu", "selu", "softplus"):
+    case(name, equals(*x))
+for name in ("relu6", "hardswish", "hardsigmoid"):
+    case(name, equals(*x, factor=7.0, step=1.0))
+case("hardtanh", equals(*x, factor=2.0))
+case("prelu", equals(2, 3, 4), t(3))
+case("threshold", equals(*x), 0.5, 2.0)
+case("softshrink", equals(*x))
+case("hardshrink", equals(*x))
+case("clamp", equals(*x), -0.5, 0.5)
+case("clamp.Tensor", equals(*x), equals(4), equals(3, 1))
+case("clamp_min", equals(*x), -0.5)
+case("clamp_max", equals(*x), 0.5)
+for name in ("maximum", "minimum", "max.other", "min.other", "fmax", "fmin"):
+    case(name, equals(*x), equals(3, 4))
+for name in ("amax", "amin"):
+    case(name, equals(*x), [1])
+    case(name, equals(*x), [0, 2], True)
+for name in ("max", "min"):
+    case(name, equals(*x))
+for name in ("max.dim", "min.dim", "cummax", "cummin"):
+    case(name, equals(2, 5, 3), 1)
+for order in (1, 2, math.inf):
+    case("linalg_vector_norm", equals(*x), {"float": "inf"} if order == math.inf else order, [1])
+case("max_pool1d", equals(2, 3, 9), [3], [2], [1])
+case("max_pool2d", equals(2, 3, 9, 8), [3, 3], [2, 2], [1, 1])
+case("max_pool2d", equals(2, 3, 9, 8), [2, 2])
+case("max_pool3d", equals(2, 2, 5, 6, 7), [2, 3, 2], [2, 2, 1], [1, 1, 0])
+case("adaptive_max_pool1d", equals(2, 3, 7), [3])
+case("adaptive_max_pool2d", equals(2, 3, 7, 5), [3, 2])
+case("adaptive_max_pool3d", equals(1, 2, 5, 4, 3), [2, 3, 1])
 
 path = pathlib.Path("train/gradients.json")
 path.parent.mkdir(exist_ok=True)

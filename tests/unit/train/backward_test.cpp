@@ -47,8 +47,12 @@ Value value_of(const Json& spec) {
     return Tensor::of<uint8_t>({static_cast<int64_t>(values.size())}, values).to(DType::kBool);
   }
   if (spec.contains("i")) return Tensor::of<int64_t>(spec["shape"].get<Shape>(), spec["i"].get<std::vector<int64_t>>());
-  return sample(spec["t"].get<Shape>(), spec["seed"].get<uint32_t>(), spec["factor"].get<float>(),
-                spec["offset"].get<float>());
+  Tensor out = sample(spec["t"].get<Shape>(), spec["seed"].get<uint32_t>(), spec["factor"].get<float>(),
+                      spec["offset"].get<float>());
+  if (spec.contains("step"))
+    for (float& value : out.span<float>())
+      value = std::nearbyint(value / spec["step"].get<float>()) * spec["step"].get<float>();
+  return out;
 }
 
 // A tensor's shape with values that nothing may come from.
